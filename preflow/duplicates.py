@@ -16,15 +16,15 @@ class DuplicateClusters(dy.Schema):
     n_near = dy.Int64(min=1, description="Comparisons in the near cluster.")
 
     @dy.rule()
-    def near_contains_exact(cls) -> pl.Expr:  # noqa: N805
+    def near_contains_exact(cls) -> pl.Expr:
         """An exact duplicate is also a near one."""
         return pl.col("n_near") >= pl.col("n_exact")
 
 
 class Contradictions(dy.Schema):
-    """Pairs of comparisons of one exact cluster whose majorities oppose each other, or that split against themselves."""
+    """Comparisons of one exact cluster whose majorities oppose each other, and annotators who oppose themselves."""
 
     pair_id = pair_id_column()
-    otherpair_id_column = dy.String(primary_key=True, description="The comparison it contradicts; itself for a split vote.")
+    other_pair_id = dy.String(primary_key=True, description="The comparison it contradicts; itself for a split vote.")
     kind = dy.Enum(["mirrored", "same_order", "own_vote"], description="How the two rows contradict.")
     detail = dy.String(description="The two verdicts in words.")

@@ -1,8 +1,8 @@
 """The canonical feedback model: what a comparison, a vote, a preference pair and a refused row are.
 
-The tables that every stage shares are declared here; a table of one method is declared in that method's module. From a declaration follow the strict check on every write, the columns shown in
-the Dagster UI and the Great Expectations suite. Frames are polars; ids are content hashes, so the same feedback has
-the same id wherever it came from.
+The tables that every stage shares are declared here; a table of one method is declared in that method's module. From a
+declaration follow the strict check on every write, the columns shown in the Dagster UI and the Great Expectations
+suite. Frames are polars; ids are content hashes, so the same feedback has the same id wherever it came from.
 """
 
 import dataframely as dy
@@ -14,23 +14,28 @@ ROLES = ("system", "user", "assistant", "tool")
 
 
 def hash_column(description: str, *, primary_key: bool = False) -> dy.String:
+    """A content hash: 32 lowercase hexadecimal digits (128 bits)."""
     return dy.String(primary_key=primary_key, regex="^[0-9a-f]{32}$", description=description)
 
 
 def pair_id_column(*, primary_key: bool = True) -> dy.String:
+    """The key of a comparison."""
     return hash_column("Content hash of prompt, response_a and response_b.", primary_key=primary_key)
 
 
 def messages_column(description: str) -> dy.List:
+    """A list of chat messages, as every trainer's conversational format has it."""
     message = dy.Struct({"role": dy.Enum(ROLES), "content": dy.String()})
     return dy.List(message, description=description)
 
 
 def flags_column() -> dy.List:
-    return dy.List(dy.String(), description="Named doubts about a row that was kept, for example `identical_normalised`.")
+    """Named doubts about a row that was kept."""
+    return dy.List(dy.String(), description="Named doubts about a row that was kept.")
 
 
 def split_column() -> dy.Enum:
+    """The split of a row."""
     return dy.Enum(SPLITS, description="Which part of the data the pair belongs to.")
 
 
@@ -54,7 +59,7 @@ class Comparisons(dy.Schema):
     flags = flags_column()
 
     @dy.rule()
-    def responses_differ(cls) -> pl.Expr:  # noqa: N805
+    def responses_differ(cls) -> pl.Expr:
         """A response compared with itself carries no preference."""
         return pl.col("response_a") != pl.col("response_b")
 
@@ -65,7 +70,7 @@ class Votes(dy.Schema):
     vote_id = hash_column("Content hash of the judgement and its position in the source.", primary_key=True)
     pair_id = pair_id_column(primary_key=False)
     annotator = dy.String(min_length=1, description="Who judged; stable within a source.")
-    annotator_kind = dy.Enum(["person", "model", "label"], description="A person, a judge model, or the source's label.")
+    annotator_kind = dy.Enum(["person", "model", "label"], description="A person, a judge model or a label.")
     choice = dy.Enum(CHOICES, description="The better response, or tie.")
     strength = dy.Int64(nullable=True, min=1, max=3, description="1 slight, 2 clear, 3 overwhelming; null if unstated.")
     reason = dy.String(nullable=True, description="The annotator's own words.")

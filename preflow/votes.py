@@ -21,7 +21,7 @@ class VoteSummary(dy.Schema):
     worker_share_a = dy.Float64(min=0, max=1, description="P(a) + P(tie)/2 under the worker-quality model.")
 
     @dy.rule()
-    def counts_add_up(cls) -> pl.Expr:  # noqa: N805
+    def counts_add_up(cls) -> pl.Expr:
         """Every vote is counted once."""
         return pl.col("n_a") + pl.col("n_b") + pl.col("n_tie") == pl.col("n_votes")
 
@@ -30,7 +30,7 @@ class AnnotatorQuality(dy.Schema):
     """One row per annotator: how often they agree with the others, with an interval."""
 
     annotator = dy.String(primary_key=True, min_length=1, description="Who judged.")
-    annotator_kind = dy.Enum(["person", "model", "label"], description="A person, a judge model, or the source's label.")
+    annotator_kind = dy.Enum(["person", "model", "label"], description="A person, a judge model or a label.")
     n_votes = dy.Int64(min=1, description="Votes given.")
     n_compared = dy.Int64(min=0, description="Votes on pairs where the other annotators have a majority.")
     agreement = dy.Float64(nullable=True, min=0, max=1, description="Share agreeing with the majority of the others.")
@@ -38,5 +38,5 @@ class AnnotatorQuality(dy.Schema):
     agreement_high = dy.Float64(nullable=True, min=0, max=1, description="Wilson 95 % interval, upper end.")
     worker_accuracy = dy.Float64(min=0, max=1, description="P(correct vote) under the worker-quality model.")
     gold_accuracy = dy.Float64(nullable=True, min=0, max=1, description="Share right where the truth is known.")
-    share_a = dy.Float64(min=0, max=1, description="Share of votes for response_a: far from 1/2 hints at position bias.")
+    share_a = dy.Float64(min=0, max=1, description="Share of votes for response_a; far from 1/2 hints at bias.")
     share_tie = dy.Float64(min=0, max=1, description="Share of tie votes.")
