@@ -1,0 +1,5 @@
+"""Entry point of `python -m pipelines`."""
+
+from pipelines.cli import app
+
+app()

@@ -1,0 +1,61 @@
+"""Everything that Dagster is given: assets, checks, jobs, schedules, sensors and resources."""
+
+from typing import Any
+
+import dagster as dg
+
+from pipelines import ROOT
+from pipelines.checks import define_checks
+from pipelines.graph import Graph
+from pipelines.io_manager import ProjectIOManager
+from pipelines.layout import KINDS
+from pipelines.sync import report_lock
+
+
+def build(graph: Graph) -> dg.Definitions:
+    """The definitions of one project."""
+    refinery = dg.define_asset_job(
+        "refinery", dg.AssetSelection.all(), description="Every stage, from raw feedback on."
+    )
+    nightly = dg.ScheduleDefinition(
+        name="nightly",
+        job=refinery,
+        cron_schedule="0 3 * * *",
+        execution_timezone="UTC",
+        description="Refines whatever has arrived, once a night; off until it is switched on.",
+    )
+    return dg.Definitions(
+        assets=[*graph.external, *graph.assets],
+        asset_checks=define_checks(graph),
+        jobs=[refinery],
+        schedules=[nightly],
+        sensors=[_lock_sensor(graph)],
+        resources=resources(graph),
+        executor=dg.multiprocess_executor.configured({"max_concurrent": 2}),
+    )
+
+
+def resources(graph: Graph) -> dict[str, Any]:
+    """The I/O manager under the name of every kind, and each section of params.yaml under its own."""
+    manager = ProjectIOManager(graph)
+    return {**dict.fromkeys(KINDS, manager), **graph.params}
+
+
+def _lock_sensor(graph: Graph) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="dvc_lock",
+        minimum_interval_seconds=30,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Shows what `dvc repro`, `dvc checkout` or `git pull` brought as materializations.",
+    )
+    def dvc_lock(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        reported = report_lock(context.instance, Graph(graph.root))
+        return dg.SkipReason(f"reported {', '.join(reported)}" if reported else "nothing new in dvc.lock")
+
+    return dvc_lock
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The definitions of this project, built when Dagster asks for them."""
+    return build(Graph(ROOT))

@@ -1,0 +1,71 @@
+"""The project's own source files that a module depends on, found by walking its imports without running them."""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("preflow", "assets")
+
+
+def source_files(root: Path, module: str) -> list[Path]:
+    """Files of PACKAGES that importing `module` reads, relative to `root` and sorted; the module itself included.
+
+    A package that discovers its modules when it runs (it imports pkgutil) counts as importing all of them, and files
+    that are not Python but lie in the folder of a sub-package (templates) count with its modules.
+    """
+    start = root.joinpath(*module.split(".")).with_suffix(".py")
+    found: set[Path] = {start}
+    pending = list(_imports(root, start))
+    while pending:
+        path = _file_of(root, pending.pop())
+        if path is None or path in found:
+            continue
+        found.add(path)
+        imported = list(_imports(root, path))
+        pending += imported
+        if "pkgutil" in imported:
+            pending += [_module_of(root, sibling) for sibling in path.parent.glob("*.py")]
+        if path.parent.parent != root:
+            found |= {f for f in path.parent.iterdir() if f.is_file() and f.suffix != ".py"}
+    return sorted(path.relative_to(root) for path in found)
+
+
+def digest(root: Path, files: list[Path]) -> str:
+    """Hash of names and contents of files."""
+    hashed = hashlib.sha256()
+    for file in files:
+        hashed.update(f"{file}\0{hashlib.sha256((root / file).read_bytes()).hexdigest()}\n".encode())
+    return hashed.hexdigest()[:16]
+
+
+def _file_of(root: Path, module: str) -> Path | None:
+    if module.split(".")[0] not in PACKAGES:
+        return None
+    path = root.joinpath(*module.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def _module_of(root: Path, path: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(root: Path, path: Path) -> Iterator[str]:
+    """Dotted names that a file imports, those inside functions included; importing a.b also imports a."""
+    package = _module_of(root, path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
