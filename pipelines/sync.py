@@ -8,7 +8,9 @@ from dagster._core.definitions.data_version import (
     CODE_VERSION_TAG,
     DATA_VERSION_IS_USER_PROVIDED_TAG,
     DATA_VERSION_TAG,
+    NULL_EVENT_POINTER,
     get_input_data_version_tag,
+    get_input_event_pointer_tag,
 )
 
 from pipelines import repository
@@ -59,6 +61,7 @@ def _report(instance: dg.DagsterInstance, graph: Graph, stage: Stage, asset: str
     for upstream in [*(out.asset for out in stage.upstream), *stage.external]:
         if upstream in versions:
             tags[get_input_data_version_tag(dg.AssetKey(upstream))] = versions[upstream]
+            tags[get_input_event_pointer_tag(dg.AssetKey(upstream))] = NULL_EVENT_POINTER
     metadata = describe(output, graph.root / output.path)
     instance.report_runless_asset_event(dg.AssetMaterialization(key, metadata=metadata, tags=tags))
     if output.kind == "table":
