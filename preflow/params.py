@@ -1,9 +1,24 @@
 """What every section of params.yaml has in common."""
 
-from pydantic import BaseModel, ConfigDict
+import os
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Params(BaseModel):
     """A section of params.yaml: strict types, no unknown key, no default, immutable, a description under each field."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+def _inside(path: str) -> str:
+    if "://" in path:
+        raise ValueError("is an address; name a local file or folder, or list a Hub dataset under `hub`")
+    if not os.path.isabs(path) and os.path.normpath(path).split(os.sep)[0] == os.pardir:  # noqa: PTH117
+        raise ValueError("leaves the project; name a place outside it by its absolute path")
+    return path
+
+
+ProjectPath = Annotated[str, AfterValidator(_inside)]
+"""A path below the project root, or an absolute one."""

@@ -1,0 +1,56 @@
+"""From comparisons to what is trained on."""
+
+from typing import Literal
+
+import dagster as dg
+import polars as pl
+from dagster import MetadataValue as Meta
+from pydantic import Field
+
+from preflow.pairs import identical_when_truncated, outcome_counts, preference_pairs, verdicts
+from preflow.params import Params
+from preflow.schemas import PreferencePairs
+from preflow.tokens import load_tokenizer
+
+
+class PairsParams(Params):
+    """Section `pairs`: what decides which response is chosen."""
+
+    label: Literal["majority", "worker_model", "gold"]
+    """What decides where a comparison has several labels: majority, worker_model or gold."""
+    min_agreement: float = Field(ge=0, le=1)
+    """Comparisons decided by votes that agree less (1 - normalised entropy) make no pair; 0 to 1."""
+    tokenizer: str
+    """Whose tokens count: `package:NAME`, a folder, or `hub:OWNER/NAME@REVISION`."""
+    max_tokens: int = Field(gt=0)
+    """Pairs that are identical in their first tokens are flagged; a number of tokens above 0."""
+
+
+@dg.multi_asset(
+    outs={
+        "preference_pairs": dg.AssetOut(
+            io_manager_key="table",
+            metadata={"schema": Meta.python_artifact(PreferencePairs)},
+            description="Chosen and rejected, with the weight of the votes and every doubt as a flag.",
+            kinds={"polars"},
+        ),
+        "outcomes": dg.AssetOut(
+            io_manager_key="metrics",
+            description="Comparisons that became pairs, were ties, or stayed undecided; they add up to all.",
+        ),
+    },
+)
+def decide(
+    comparisons: pl.LazyFrame,
+    vote_summary: pl.LazyFrame,
+    splits: pl.LazyFrame,
+    contradictions: pl.LazyFrame,
+    pairs: dg.ResourceParam[PairsParams],
+) -> tuple[pl.LazyFrame, dict[str, int]]:
+    """The preferred response of every comparison that has one; ties and undecided ones are counted, not lost."""
+    rule = {"label": pairs.label, "min_agreement": pairs.min_agreement}
+    truncated = identical_when_truncated(
+        comparisons, tokenizer=load_tokenizer(pairs.tokenizer), max_tokens=pairs.max_tokens
+    )
+    decided = preference_pairs(comparisons, vote_summary, splits, contradictions, truncated.lazy(), **rule)
+    return decided.lazy(), outcome_counts(verdicts(comparisons, vote_summary, **rule).lazy())
