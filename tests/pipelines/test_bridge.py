@@ -39,10 +39,8 @@ def test_each_tool_sees_what_the_other_ran(toy: Project) -> None:
 
     toy.numbers(5, 6, 7)
     toy.params(factor=3)
-    stale = staleness(toy)
-    assert {asset for asset, status in stale.items() if status == "STALE"} == {"number_rows", "number_counts", "doubled", "data_docs"} - (
-        {"data_docs"} if stale["data_docs"] == "FRESH" else set()
-    )
+    stale = {asset for asset, status in staleness(toy).items() if status == "STALE"}
+    assert {"number_rows", "number_counts", "doubled"} <= stale
 
     by_dagster = toy.run(*REFINERY)
     assert by_dagster.returncode == 0, by_dagster.stderr[-3000:]
@@ -80,7 +78,7 @@ def test_a_stale_dvc_yaml_is_noticed(toy: Project) -> None:
 
 
 def test_experiments_override_params(toy: Project) -> None:
-    """Hydra (in dvc) and ANTLR (in dagster) live in one environment: `dvc exp run -S` works beside string selections."""
+    """`dvc exp run -S` works in the environment that dagster needs: see test_environment.py."""
     toy.run("git", "add", "-A")
     toy.run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "toy")
     done = toy.dvc("exp", "run", "-S", "numbers.factor=7")

@@ -1,0 +1,72 @@
+"""The page: sections in reading order, laid out by one template. No script, no request, no date: it opens anywhere."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+
+from preflow.report import sections
+from preflow.report.blocks import Section, number
+
+
+def render_report(
+    *,
+    counts: Mapping[str, Any],
+    votes_summary: pl.DataFrame,
+    annotators: pl.DataFrame,
+    agreement: Mapping[str, Any],
+    against_gold: Mapping[str, Any],
+    contradictions: pl.DataFrame,
+    clusters: pl.DataFrame,
+    outcomes: Mapping[str, int],
+    leakage: Mapping[str, int],
+    pairs: pl.DataFrame,
+    quarantine: pl.DataFrame,
+    predictions: pl.DataFrame,
+    evaluation: Mapping[str, Any],
+    table_links: Mapping[str, str],
+) -> str:
+    """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
+
+    Raises
+    ------
+    KeyError
+        A dict lacks a figure that its section shows.
+    ValueError
+        A link of `table_links` is not relative.
+    """
+    headline = [
+        (counts["rows_in"], "rows came in"),
+        (counts["rows_quarantined"], "rows refused"),
+        (counts["rows_merged"], "rows merged as duplicates"),
+        (counts["comparisons"], "comparisons"),
+        (counts["votes"], "votes"),
+        (len(pairs), "preference pairs"),
+    ]
+    body = [
+        sections.intake(counts),
+        sections.refused(quarantine, counts),
+        sections.votes(votes_summary, annotators, agreement, against_gold),
+        sections.duplicates(clusters, contradictions),
+        sections.splits(pairs, counts, outcomes, leakage),
+        sections.distributions(pairs),
+        sections.reward_model(evaluation),
+        sections.suspicious(pairs, predictions),
+        sections.reading(table_links),
+    ]
+    return render_page("Feedback report", headline, body)
+
+
+def render_page(title: str, headline: Sequence[tuple[int, str]], body: Sequence[Section]) -> str:
+    """A self-contained page of sections under a row of headline numbers."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("preflow.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "drawn": Markup}
+    return environment.get_template("page.html.j2").render(title=title, headline=headline, sections=body)

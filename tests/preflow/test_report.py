@@ -1,0 +1,320 @@
+import json
+import re
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+from preflow.duplicates import Contradictions, DuplicateClusters
+from preflow.report import render_report
+from preflow.report.sections import SUSPECTS
+from preflow.reward import RewardPredictions
+from preflow.schemas import PreferencePairs, Quarantine
+from preflow.votes import AnnotatorQuality, VoteSummary
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+HOSTILE = "</pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+PROMPTS = (
+    "Explain in two sentences why the sky looks blue at noon and red at sunset.",
+    "Write a short reply that declines a meeting on Friday and offers Monday instead.",
+    "What is 17 * 23? Answer with the number only.",
+    "Name three capitals on the Danube, in alphabetical order, separated by commas.",
+)
+ANSWERS = (
+    "Air scatters short wavelengths most, so blue reaches us from all over the sky. At sunset the light crosses so "
+    "much more air that most of the blue is gone and the reds are left.",
+    "I cannot make Friday. Would Monday suit you?",
+    "391",
+    "Belgrade, Budapest, Vienna",
+)
+N = 240
+
+
+def ids(prefix, count=N):
+    return [f"{prefix}{i:031x}" for i in range(count)]
+
+
+def make_pairs(rng):
+    turns = rng.integers(1, 5, N)
+    return PreferencePairs.validate(
+        pl.DataFrame(
+            {
+                "pair_id": ids("a"),
+                "prompt": [[{"role": "user", "content": f"{PROMPTS[i % 4]} (case {i // 4})"}] for i in range(N)],
+                "chosen": [ANSWERS[i % 4] + "." * int(turns[i]) for i in range(N)],
+                "rejected": [f"I think that it depends. {i}" * int(turns[i] % 3 + 1) for i in range(N)],
+                "chosen_is": ["a" if i % 2 else "b" for i in range(N)],
+                "label_source": ["majority"] * N,
+                "n_votes": [3 + i % 3 for i in range(N)],
+                "vote_share": [1.0 if i % 3 else 2 / 3 for i in range(N)],
+                "agreement": [1.0 if i % 3 else 0.42 for i in range(N)],
+                "score_chosen": rng.normal(6.5, 1.2, N).round(1),
+                "score_rejected": rng.normal(5.0, 1.5, N).round(1),
+                "prompt_group": ids("b"),
+                "split": ["train"] * 192 + ["validation"] * 24 + ["test"] * 24,
+                "source": ["assistant_votes" if i % 5 else "judge_scores" for i in range(N)],
+                "flags": [[] for _ in range(N)],
+            }
+        ).with_columns(margin=pl.col("score_chosen") - pl.col("score_rejected")),
+        cast=True,
+    )
+
+
+def make_votes(pairs):
+    split = pl.int_range(N) % 3 == 0
+    frame = pairs.select("pair_id", n_votes=pl.lit(3)).with_columns(
+        n_a=pl.when(split).then(2).otherwise(3), n_b=pl.when(split).then(1).otherwise(0), n_tie=pl.lit(0),
+        share_a=pl.when(split).then(2 / 3).otherwise(1.0), entropy=pl.when(split).then(0.58).otherwise(0.0),
+        majority=pl.lit("a"), worker_label=pl.lit("a"), worker_share_a=pl.lit(0.93),
+    )  # fmt: skip
+    return VoteSummary.validate(frame, cast=True)
+
+
+def make_annotators(rng):
+    agreement = rng.uniform(0.6, 0.95, 9).round(3)
+    names = ["careful", "hasty", "likes_long", "first_shown", "w-0412", "w-0977", "w-1310", "judge-7b", HOSTILE]
+    frame = pl.DataFrame({"annotator": names, "agreement": agreement}).with_columns(
+        annotator_kind=pl.when(pl.col("annotator") == "judge-7b").then(pl.lit("model")).otherwise(pl.lit("person")),
+        n_votes=pl.int_range(300, 300 - 9 * 20, -20, dtype=pl.Int64), n_compared=pl.lit(100),
+        agreement_low=pl.col("agreement") - 0.06, agreement_high=pl.col("agreement") + 0.04,
+        worker_accuracy=pl.col("agreement"), gold_accuracy=pl.lit(None, pl.Float64),
+        share_a=pl.lit(0.48), share_tie=pl.lit(0.04), share_first=pl.lit(0.55),
+    )  # fmt: skip
+    return AnnotatorQuality.validate(frame, cast=True)
+
+
+def make_predictions(pairs, rng):
+    probability = rng.beta(4, 2, N)
+    frame = pairs.select("pair_id", "split").with_columns(
+        reward_chosen=pl.lit(0.4), reward_rejected=pl.lit(-0.1),
+        probability=pl.Series(probability), suspicion=pl.Series(-np.log(probability)),
+    )  # fmt: skip
+    return RewardPredictions.validate(frame, cast=True)
+
+
+def make_quarantine():
+    frame = pl.DataFrame(
+        {
+            "source": "assistant_votes",
+            "source_file": "votes.jsonl",
+            "source_line": [12, 40, 41, 77, 90],
+            "part": 0,
+            "reason": ["identical_responses", "identical_responses", "empty_response", "missing_field", "wrong_type"],
+            "detail": [
+                "both are 'Yes.'",
+                "both are 'No.'",
+                "response_b is empty",
+                "no field 'chosen'",
+                "rejected is 3",
+            ],
+            "raw": [f'{{"prompt": "{HOSTILE}"}}', "{}", '{"rejected": "   "}', None, '{"rejected": 3}'],
+        }
+    )
+    return Quarantine.validate(frame, cast=True)
+
+
+def make_clusters(pairs):
+    frame = pairs.select("pair_id", exact_cluster="prompt_group", near_cluster="pair_id").with_columns(
+        n_exact=pl.lit(1), n_near=pl.lit(1)
+    )
+    twins = pl.int_range(N) < 2
+    first = pl.col("exact_cluster", "near_cluster").first()
+    frame = frame.with_columns(pl.when(twins).then(first).otherwise(pl.col("exact_cluster", "near_cluster")))
+    return DuplicateClusters.validate(
+        frame.with_columns(pl.when(twins).then(2).otherwise(1).alias(n) for n in ("n_exact", "n_near")), cast=True
+    )
+
+
+def make_contradictions(pairs):
+    one, two = pairs["pair_id"][0], pairs["pair_id"][1]
+    rows = {"pair_id": [one], "other_pair_id": [two], "kind": ["mirrored"], "detail": ["a by 3 to 0; b by 2 to 1"]}
+    return Contradictions.validate(pl.DataFrame(rows), cast=True)
+
+
+def make_inputs():
+    rng = np.random.default_rng(7)
+    pairs = make_pairs(rng)
+    suspect = pl.col("pair_id") == pairs["pair_id"][5]
+    pairs = pairs.with_columns(chosen=pl.when(suspect).then(pl.lit(HOSTILE)).otherwise("chosen"))
+    predictions = make_predictions(pairs, rng).with_columns(suspicion=pl.when(suspect).then(9.0).otherwise("suspicion"))
+    numbers = {"rows_in": 260, "rows_kept": 240, "rows_quarantined": 5, "rows_merged": 15}
+    source = {"source": "assistant_votes", "format": "trl_conversational", **numbers}
+    model = {"model": "reward model", "accuracy": 0.708, "accuracy_low": 0.54, "accuracy_high": 0.875}
+    return {
+        "counts": {
+            **numbers, "votes_in": 735, "votes_kept": 720, "votes_quarantined": 0, "votes_merged": 0,
+            "votes_of_quarantined_rows": 15, "comparisons": N, "votes": 3 * N, "sources": [source],
+            "flags": {"duplicate_with_other_facts": 2, "own_vote_contradiction": 0},
+        },
+        "votes_summary": make_votes(pairs),
+        "annotators": make_annotators(rng),
+        "agreement": {
+            "alpha": 0.61, "unanimous_share": 2 / 3, "n_annotators": 9, "n_votes": 3 * N, "n_pairs": N,
+            "tie_share": 0.04, "share_a": 0.48, "share_first": 0.57, "undecided_share": 0.02,
+            "worker_differs_share": 0.031,
+        },
+        "against_gold": {
+            "n_gold": 240, "worker_accuracy": 0.91, "majority_accuracy": 0.883, "n_worker_better": 8,
+            "n_majority_better": 1, "p_value": 0.0391,
+        },
+        "contradictions": make_contradictions(pairs),
+        "clusters": make_clusters(pairs),
+        "outcomes": {"pair": N, "tie": 0, "undecided": 0},
+        "leakage": {"prompt_groups": 0, "exact_clusters": 0, "near_clusters": 0, "responses": 4},
+        "pairs": pairs,
+        "quarantine": make_quarantine(),
+        "predictions": predictions,
+        "evaluation": {
+            "split": "test",
+            "n": 24,
+            "models": [
+                {**model, "log_loss": 0.588, "ece": 0.071, "p_value": None},
+                {**model, "model": "longer wins", "accuracy": 0.583, "log_loss": 0.672, "ece": 0.1, "p_value": 0.21},
+                {**model, "model": "majority class", "accuracy": 0.5, "log_loss": None, "ece": None, "p_value": 0.0004},
+            ],
+            "reliability": [
+                {"predicted": 0.3, "observed": 0.25, "count": 4},
+                {"predicted": 0.55, "observed": 0.6, "count": 10},
+                {"predicted": 0.8, "observed": 0.7, "count": 10},
+            ],
+        },
+        "table_links": {"pairs": "../data/pairs/preference_pairs.parquet", "refused": "../data/quarantine.parquet"},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def inputs():
+    return make_inputs()
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render_report(**make_inputs())
+
+
+def empty(inputs):
+    """The inputs of a run that found nothing: every frame without rows, every optional figure absent."""
+    frames = {name: value.clear() for name, value in inputs.items() if isinstance(value, pl.DataFrame)}
+    counts = {name: 0 for name, count in inputs["counts"].items() if isinstance(count, int)}
+    return {
+        **frames,
+        "counts": {**counts, "sources": [], "flags": {}},
+        "agreement": {},
+        "against_gold": {"n_gold": 0},
+        "outcomes": {},
+        "leakage": {},
+        "evaluation": {},
+        "table_links": {},
+    }
+
+
+def test_page_shows_the_figures_it_was_given(page):
+    assert "260 rows in = 240 kept + 5 refused + 15 merged. None is lost." in page
+    assert "0.708 [0.540, 0.875]" in page
+    assert "p &lt; 0.001" in page
+    assert "p = 0.039): the worker model is better." in page
+    assert page.count("<details>") == SUSPECTS
+
+
+def test_most_suspicious_pair_comes_first(inputs, page):
+    first = page.split("<details>")[1]
+    assert inputs["pairs"]["pair_id"][5][:8] in first
+    assert "surprise 9.00" in first
+
+
+def test_same_input_same_bytes(inputs, page):
+    assert render_report(**inputs) == page
+
+
+def test_hostile_text_stays_text(page):
+    assert "document.title" in page
+    assert "<script" not in page
+    assert "<img" not in page
+    assert page.count("</details>") == page.count("<details>")
+
+
+def test_page_asks_nothing_of_the_network(inputs, page):
+    assert "default-src 'none'" in page
+    links = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert len(links) > len(inputs["table_links"])
+    assert not [link for link in links if not link.startswith(("#", "../data/", "data:,"))]
+    assert "url(" not in page
+    assert 'id="clip' not in page  # would collide between inline drawings
+
+
+def test_leak_and_lost_rows_are_said_aloud(inputs):
+    inputs["counts"]["rows_in"] = 262
+    inputs["leakage"]["prompt_groups"] = 3
+    page = render_report(**inputs)
+    assert "This does not add up: 2 are unaccounted for." in page
+    assert "Splits leak" in page
+
+
+def test_empty_run_says_so_in_each_section(inputs):
+    page = render_report(**empty(inputs))
+    for said in ("No source.", "Nothing was refused.", "No votes", "No comparisons.", "No contradiction was found.",
+                 "No preference pairs.", "there is no held-out pair", "No pair was scored."):  # fmt: skip
+        assert said in page
+
+
+@pytest.mark.parametrize("path", ["https://example.org/a.parquet", "/data/a.parquet", "javascript:alert(1)"])
+def test_link_that_leaves_the_folder_is_refused(inputs, path):
+    with pytest.raises(ValueError, match="relative to the page"):
+        render_report(**{**inputs, "table_links": {"pairs": path}})
+
+
+@pytest.fixture
+def browser(tmp_path):
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("chromium or chromedriver absent (Debian: apt install chromium chromium-driver)")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    yield driver
+    driver.quit()
+
+
+def open_at(browser, path, width, height=900):
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(path.as_uri())
+
+
+def requested(browser, path):
+    """What the page made the browser ask for, itself included; data: addresses stay in the page."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    urls = {request["request"]["url"] for request in sent if request["documentURL"] == path.as_uri()}
+    return {url for url in urls if not url.startswith("data:")}
+
+
+def test_browser_renders_it_cleanly_at_every_width(page, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page, encoding="utf-8")
+    for width in (390, 768, 1280):
+        open_at(browser, path, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.title.startswith("Feedback report")
+    assert browser.execute_script("return document.querySelectorAll('main script, main img').length") == 0
+    text = browser.execute_script("return document.querySelector('.passage.chosen pre').textContent")
+    assert text == HOSTILE
+    assert browser.execute_script("return document.querySelectorAll('figure svg').length") >= 7
+    assert browser.get_log("browser") == []
+    assert requested(browser, path) == {path.as_uri()}
+
+
+def test_print_opens_the_folded_texts(page, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page, encoding="utf-8")
+    open_at(browser, path, 1280)
+    visible = "return document.querySelector('.passages').checkVisibility()"
+    assert not browser.execute_script(visible)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.execute_script(visible)
