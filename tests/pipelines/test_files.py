@@ -38,7 +38,8 @@ def test_a_failed_exchange_names_both_paths(tmp_path: Path) -> None:
 
 
 def hold(folder: Path, seconds: float) -> None:
-    Locks(folder / "locks").own("asset")
+    locks = Locks(folder / "locks")  # a lock lives as long as this object
+    locks.own("asset")
     (folder / "held").touch()
     time.sleep(seconds)
 
@@ -66,3 +67,4 @@ def test_readers_share(tmp_path: Path) -> None:
     other.share("asset")
     one.release()
     other.own("asset")
+    other.release()
