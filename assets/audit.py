@@ -7,10 +7,10 @@ import polars as pl
 from dagster import MetadataValue as Meta
 from pydantic import Field
 
-from preflow.duplicates import Contradictions, DuplicateClusters
+from preflow.audit.duplicates import Contradictions, DuplicateClusters
+from preflow.audit.splits import Splits
+from preflow.audit.votes import AnnotatorQuality, VoteSummary
 from preflow.params import Params
-from preflow.splits import Splits
-from preflow.votes import AnnotatorQuality, VoteSummary
 
 
 class AuditParams(Params):
@@ -62,8 +62,8 @@ def deduplicate(
     comparisons: pl.LazyFrame, votes: pl.LazyFrame, audit: dg.ResourceParam[AuditParams]
 ) -> tuple[pl.LazyFrame, pl.LazyFrame, pl.LazyFrame, dict[str, int]]:
     """Duplicate clusters, contradictions within them, and splits that divide none of them."""
-    from preflow.duplicates import contradictions, near_clusters
-    from preflow.splits import leakage, split_by_group
+    from preflow.audit.duplicates import contradictions, near_clusters
+    from preflow.audit.splits import leakage, split_by_group
 
     clusters = near_clusters(
         comparisons, threshold=audit.near_threshold, num_perm=audit.num_perm, seed=audit.seed
@@ -102,7 +102,7 @@ def aggregate_votes(
     comparisons: pl.LazyFrame, votes: pl.LazyFrame, audit: dg.ResourceParam[AuditParams]
 ) -> tuple[pl.LazyFrame, pl.LazyFrame, dict[str, Any]]:
     """Votes read two ways, by majority and by worker quality, and what they say of the annotators."""
-    from preflow.votes import aggregation_against_gold, summarise_votes
+    from preflow.audit.votes import aggregation_against_gold, summarise_votes
 
     summary, quality, agreement = summarise_votes(
         comparisons, votes, worker_model=audit.worker_model, iterations=audit.worker_iterations, seed=audit.seed

@@ -8,7 +8,7 @@ import dagster as dg
 from dagster import MetadataValue as Meta
 from pydantic import Field
 
-from preflow.ingest import ingest as ingest_feedback
+from preflow.ingest.intake import ingest as ingest_feedback
 from preflow.params import Params, ProjectPath
 from preflow.schemas import Comparisons, Quarantine, Votes
 from preflow.sources.hub import HubDataset
@@ -71,7 +71,7 @@ feedback_files = dg.AssetSpec(
         ),
         "intake": dg.AssetOut(
             io_manager_key="metrics",
-            description="Rows in, kept, refused and merged, by source, reason and flag; the first three add up to rows in.",
+            description="Rows in, kept, refused and merged (they add up), by source, reason and flag.",
         ),
     },
     deps=[feedback_files],

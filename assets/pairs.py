@@ -11,6 +11,7 @@ from preflow.pairs import identical_when_truncated, outcome_counts, preference_p
 from preflow.params import Params
 from preflow.schemas import PreferencePairs
 from preflow.tokens import load_tokenizer
+from preflow.weights import model_folder
 
 
 class PairsParams(Params):
@@ -48,9 +49,8 @@ def decide(
     pairs: dg.ResourceParam[PairsParams],
 ) -> tuple[pl.LazyFrame, dict[str, int]]:
     """The preferred response of every comparison that has one; ties and undecided ones are counted, not lost."""
-    rule = {"label": pairs.label, "min_agreement": pairs.min_agreement}
-    truncated = identical_when_truncated(
-        comparisons, tokenizer=load_tokenizer(pairs.tokenizer), max_tokens=pairs.max_tokens
-    )
-    decided = preference_pairs(comparisons, vote_summary, splits, contradictions, truncated.lazy(), **rule)
-    return decided.lazy(), outcome_counts(verdicts(comparisons, vote_summary, **rule).lazy())
+    tokenizer = load_tokenizer(model_folder(pairs.tokenizer))
+    truncated = identical_when_truncated(comparisons, tokenizer=tokenizer, max_tokens=pairs.max_tokens)
+    decided = verdicts(comparisons, vote_summary, label=pairs.label, min_agreement=pairs.min_agreement).lazy()
+    made = preference_pairs(comparisons, decided, vote_summary, splits, contradictions, truncated.lazy())
+    return made.lazy(), outcome_counts(decided)

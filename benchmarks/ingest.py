@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from preflow.ingest import ingest
+from preflow.ingest.intake import ingest
 
 WORDS = [f"w{number:04}" for number in range(5_000)]
 

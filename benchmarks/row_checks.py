@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 import typer
 
-from preflow.canonical import checked, digest
-from preflow.duplicates import exact_clusters
+from preflow.audit.duplicates import exact_clusters
+from preflow.ingest.canonical import checked, digest
 from preflow.schemas import Comparisons
 
 WORDS = [f"w{number:04}" for number in range(5_000)]

@@ -1,14 +1,15 @@
 """Honest numbers for anything that predicts which of two responses is better: intervals, calibration, paired tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import expit, logit
 from scipy.stats import binomtest
 
-from preflow.bradley_terry import cross_entropy, fit_bradley_terry
+from preflow.reward.bradley_terry import cross_entropy, fit_bradley_terry
 
 MIN_ROUNDS = 2000  # with 100 rounds the end points of an interval move by several points from seed to seed
 MIN_CLUSTERS = 10  # below, resampling clusters has too few distinct outcomes to mean anything
@@ -133,6 +134,17 @@ def evaluate(predictions: pl.DataFrame, pairs: pl.DataFrame, *, bootstrap: int, 
         part = {name: margin[rows] for name, margin in margins.items()}
         result[split] = _evaluate_split(part, table.filter(rows), bootstrap=bootstrap, bins=bins, seed=seed)
     return result
+
+
+def held_out(evaluation: Mapping[str, Any]) -> str:
+    """The split to judge by: test, else validation, else train (where the model, but no baseline, is out of fold)."""
+    return next(split for split in ("test", "validation", "train") if split in evaluation)
+
+
+def reliability(evaluation: Mapping[str, Any]) -> pl.DataFrame:
+    """The reliability table of the held-out split as `charts.reliability_diagram` draws it."""
+    bins = pl.DataFrame(evaluation[held_out(evaluation)]["model"]["reliability"])
+    return bins.select(predicted="confidence", observed="outcome", count="n")
 
 
 def correctness(margin: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ columns ride along for weighting and margins. This module must stay free of `dat
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,22 @@ INTRODUCTION = """\
 Preference pairs in TRL's conversational format, written by Preflow: `prompt`, `chosen` and `rejected` are lists of
 messages. `vote_share` is the share of votes for `chosen`, ties half; scores are on the source's own scale and null
 where it has none. Rows of one prompt and near duplicates never straddle two splits."""
+
+
+@dataclass(frozen=True)
+class PreferenceDataset:
+    """The rows of every split and the card that describes them."""
+
+    splits: dict[str, pl.DataFrame]
+    card: str
+
+    def save_to_disk(self, folder: Path) -> None:
+        """Write `<split>.parquet`, `<split>.jsonl` and `README.md`; the same pairs give the same bytes."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for split, rows in self.splits.items():
+            rows.write_parquet(folder / f"{split}.parquet")
+            rows.write_ndjson(folder / f"{split}.jsonl")
+        (folder / "README.md").write_text(self.card, encoding="utf-8")
 
 
 def export_splits(pairs: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -60,15 +77,6 @@ def dataset_card(pairs: pl.DataFrame, *, name: str, licence: str = "unknown") ->
         "",
     ]
     return "\n".join(["---", *header, "---", "", *body])
-
-
-def write_dataset(folder: Path, splits: dict[str, pl.DataFrame], card: str) -> None:
-    """`<split>.parquet`, `<split>.jsonl` and `README.md` in `folder`, which is made; the same input, the same bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, rows in splits.items():
-        rows.write_parquet(folder / f"{split}.parquet")
-        rows.write_ndjson(folder / f"{split}.jsonl")
-    (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 def _data_files(present: list[str]) -> list[str]:

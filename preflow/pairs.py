@@ -96,21 +96,19 @@ def identical_when_truncated(comparisons: pl.LazyFrame, *, tokenizer: Tokenizer,
 
 def preference_pairs(
     comparisons: pl.LazyFrame,
+    decided: pl.LazyFrame,
     summary: pl.LazyFrame,
     splits: pl.LazyFrame,
     contradictions: pl.LazyFrame,
     truncated: pl.LazyFrame,
-    *,
-    label: Label,
-    min_agreement: float,
 ) -> pl.DataFrame:
-    """The pairs to train on, as `PreferencePairs`: one for every comparison whose verdict is a or b.
+    """The pairs to train on, as `PreferencePairs`: one for every comparison whose outcome in `decided` is a pair.
 
-    `truncated` holds the pair_id of comparisons from `identical_when_truncated`. Flags are carried over from the
-    comparison and extended by `scores_disagree`, `identical_after_truncation`, `contradicted` (an exact duplicate is
-    judged the other way) and `own_vote_contradiction` (an annotator voted both ways). Labels as in `verdicts`.
+    `decided` is what `verdicts` says; `truncated` holds the pair_id of comparisons from `identical_when_truncated`.
+    Flags are carried over from the comparison and extended by `scores_disagree`, `identical_after_truncation`,
+    `contradicted` (an exact duplicate is judged the other way) and `own_vote_contradiction` (an annotator voted both
+    ways).
     """
-    decided = verdicts(comparisons, summary, label=label, min_agreement=min_agreement).lazy()
     rows = (
         decided.filter(pl.col("outcome") == "pair")
         .select("pair_id", "label_source", chosen_is="verdict")

@@ -1,6 +1,7 @@
 """What every section of params.yaml has in common."""
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -15,7 +16,7 @@ class Params(BaseModel):
 def _inside(path: str) -> str:
     if "://" in path:
         raise ValueError("is an address; name a local file or folder, or list a Hub dataset under `hub`")
-    if not os.path.isabs(path) and os.path.normpath(path).split(os.sep)[0] == os.pardir:  # noqa: PTH117
+    if not Path(path).is_absolute() and Path(os.path.normpath(path)).parts[0] == os.pardir:
         raise ValueError("leaves the project; name a place outside it by its absolute path")
     return path
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from preflow.annotators import ANNOTATORS, choice_probabilities, utility
-from preflow.verifiable import FAMILIES, gold_score
+from preflow.world.annotators import ANNOTATORS, choice_probabilities, utility
+from preflow.world.verifiable import FAMILIES, gold_score
 
 FOLDER = Path(__file__).parents[1] / "examples" / "verifiable_instructions"
 FEEDBACK = FOLDER / "feedback.jsonl.gz"

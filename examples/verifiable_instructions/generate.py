@@ -19,9 +19,9 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from preflow.annotators import ANNOTATORS, Annotator, cast_votes
-from preflow.smollm2 import FOLDER, smollm2_folder
-from preflow.verifiable import Instruction, draw_instructions, gold_score
+from preflow.world.annotators import ANNOTATORS, Annotator, cast_votes
+from preflow.world.smollm2 import FOLDER, smollm2_folder
+from preflow.world.verifiable import Instruction, draw_instructions, gold_score
 
 CACHE = Path(".cache")
 FEEDBACK = Path(__file__).with_name("feedback.jsonl.gz")

@@ -17,7 +17,6 @@ def render_report(
     votes_summary: pl.DataFrame,
     annotators: pl.DataFrame,
     agreement: Mapping[str, Any],
-    against_gold: Mapping[str, Any],
     contradictions: pl.DataFrame,
     clusters: pl.DataFrame,
     outcomes: Mapping[str, int],
@@ -48,7 +47,7 @@ def render_report(
     body = [
         sections.intake(counts),
         sections.refused(quarantine, counts),
-        sections.votes(votes_summary, annotators, agreement, against_gold),
+        sections.votes(votes_summary, annotators, agreement, agreement["against_gold"]),
         sections.duplicates(clusters, contradictions),
         sections.splits(pairs, counts, outcomes, leakage),
         sections.distributions(pairs),

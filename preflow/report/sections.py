@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from preflow import charts
+from preflow.evaluation import held_out, reliability
 from preflow.report.blocks import (
     NOTHING,
     Block,
@@ -25,13 +26,19 @@ from preflow.report.blocks import (
 )
 
 SUSPECTS = 20
+BASELINES = {
+    "model": "reward model",
+    "length": "length only, fitted",
+    "longer": "longer wins",
+    "majority": "most frequent side",
+}
 LONGEST_TABLE = 25
 EXCERPT = 120
 SIGNIFICANT = 0.05
 
 
 def intake(counts: Mapping[str, Any]) -> Section:
-    """The row equation and the sources; `counts` is that of `preflow.ingest`."""
+    """The row equation and the sources; `counts` is that of `preflow.ingest.intake`."""
     names = ("rows_in", "rows_kept", "rows_quarantined", "rows_merged")
     rows = [counts[name] for name in names]
     votes = [counts[f"votes_{name}"] for name in ("in", "kept", "quarantined", "merged", "of_quarantined_rows")]
@@ -88,7 +95,7 @@ def _refusal_examples(quarantine: pl.DataFrame) -> Table:
 def votes(
     votes_summary: pl.DataFrame, annotators: pl.DataFrame, agreement: Mapping[str, Any], against_gold: Mapping[str, Any]
 ) -> Section:
-    """Agreement, the annotators, and two ways to aggregate measured against gold; the dicts are `preflow.votes`'s."""
+    """Agreement, the annotators, and two ways to aggregate against gold; dicts as `preflow.audit.votes` makes them."""
     lead = (
         "Alpha is 1 when annotators always agree and 0 when they agree as often as chance would. An annotator is "
         "compared with the majority of the others, on the pairs where there is one."
@@ -196,7 +203,7 @@ def splits(
 ) -> Section:
     """What became of the comparisons, the sizes of the splits, and what these share.
 
-    `outcomes` is that of `preflow.pairs.outcome_counts`, `leakage` that of `preflow.splits`.
+    `outcomes` is that of `preflow.pairs.outcome_counts`, `leakage` that of `preflow.audit.splits`.
     """
     lead = "Prompts and near duplicates are never divided, so a test score is not memory."
     if pairs.is_empty():
@@ -241,35 +248,36 @@ def distributions(pairs: pl.DataFrame) -> Section:
 
 
 def reward_model(evaluation: Mapping[str, Any]) -> Section:
-    """The baseline reward model on the held-out split, against what needs no model.
-
-    `evaluation` is empty, or has `split`, `n`, `models`: a list of dicts with `model`, `accuracy`, `accuracy_low`,
-    `accuracy_high`, `log_loss`, `ece`, `p_value` (paired against the first, two-sided; each but the first three may be
-    None), and `reliability`: a list of dicts with `predicted`, `observed` and `count`.
-    """
+    """The baseline reward model on the held-out split against its baselines; the dict is `evaluation.evaluate`'s."""
     lead = (
         "A Bradley-Terry head on frozen embeddings: what the labels teach a small model. Intervals are 95 % bootstrap."
     )
     if not evaluation:
-        return Section("reward", "Baseline reward model", lead, [Text("Not evaluated: there is no held-out pair.")])
-    rows = [
-        [
-            model["model"],
-            interval(model["accuracy"], model["accuracy_low"], model["accuracy_high"]),
-            number(model["log_loss"]),
-            number(model["ece"]),
-            p_value(model["p_value"]),
-        ]
-        for model in evaluation["models"]
+        return Section("reward", "Baseline reward model", lead, [Text("Not evaluated: there is no pair.")])
+    split = held_out(evaluation)
+    result = evaluation[split]
+    rows = [_model_row(name, result) for name in BASELINES]
+    headings = ["model", "pairwise accuracy", "log-loss", "model minus this", "McNemar p"]
+    unit = "prompt groups" if result["model"]["accuracy"]["unit"] == "cluster" else "pairs"
+    caption = (
+        f"On {number(result['n_pairs'])} pairs of {number(result['n_prompt_groups'])} prompts ({split}); intervals "
+        f"resample {unit}. Expected calibration error of the model: {number(result['model']['ece'])}."
+    )
+    drawn = charts.reliability_diagram(reliability(evaluation))
+    figure = Figure(drawn, "Reliability: on the diagonal, probabilities mean it.")
+    return Section("reward", "Baseline reward model", lead, [Table(headings, rows, caption), figure])
+
+
+def _model_row(name: str, result: Mapping[str, Any]) -> list[Any]:
+    scores, against = result[name], result.get(f"model_minus_{name}")
+    accuracy, loss = scores["accuracy"], scores.get("log_loss")
+    return [
+        BASELINES[name],
+        interval(accuracy["estimate"], accuracy["low"], accuracy["high"]),
+        interval(loss["estimate"], loss["low"], loss["high"]) if loss else number(None),
+        interval(against["estimate"], against["low"], against["high"]) if against else number(None),
+        p_value(against["p_value"] if against else None),
     ]
-    headings = ["model", "pairwise accuracy [95 %]", "log-loss", "ECE", "paired test"]
-    blocks: list[Block] = [
-        Table(headings, rows, f"On {number(evaluation['n'])} held-out pairs ({evaluation['split']}).")
-    ]
-    if evaluation["reliability"]:
-        bins = pl.DataFrame(evaluation["reliability"])
-        blocks.append(Figure(charts.reliability_diagram(bins), "Reliability: on the diagonal, probabilities mean it."))
-    return Section("reward", "Baseline reward model", lead, blocks)
 
 
 def suspicious(pairs: pl.DataFrame, predictions: pl.DataFrame) -> Section:

@@ -4,7 +4,7 @@ import json
 import polars as pl
 import pytest
 
-from preflow.exports import dataset_card, export_splits, write_dataset
+from preflow.exports import PreferenceDataset, dataset_card, export_splits
 from preflow.schemas import PreferencePairs
 
 
@@ -39,7 +39,7 @@ SOME = ["train"] * 6 + ["validation"] * 2 + ["test"] * 3
 
 def written(folder, splits, name="Votes"):
     pairs = make_pairs(splits)
-    write_dataset(folder, export_splits(pairs), dataset_card(pairs, name=name))
+    PreferenceDataset(export_splits(pairs), dataset_card(pairs, name=name)).save_to_disk(folder)
     return pairs
 
 
@@ -86,14 +86,14 @@ def test_split_without_rows_is_written_but_not_announced(tmp_path):
 
 def test_no_pairs_at_all_still_writes_typed_files(tmp_path):
     pairs = make_pairs(SOME).clear()
-    write_dataset(tmp_path, export_splits(pairs), dataset_card(pairs, name="Nothing"))
+    PreferenceDataset(export_splits(pairs), dataset_card(pairs, name="Nothing")).save_to_disk(tmp_path)
     assert pl.read_parquet(tmp_path / "train.parquet").schema == export_splits(make_pairs(SOME))["train"].schema
 
 
 def test_same_pairs_in_any_order_give_the_same_bytes(tmp_path):
     pairs = make_pairs(SOME)
     for name, frame in (("one", pairs), ("two", pairs.reverse())):
-        write_dataset(tmp_path / name, export_splits(frame), dataset_card(frame, name="Votes"))
+        PreferenceDataset(export_splits(frame), dataset_card(frame, name="Votes")).save_to_disk(tmp_path / name)
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) == 7
     for name in names:

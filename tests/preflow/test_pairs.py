@@ -2,9 +2,9 @@ import polars as pl
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from preflow.audit.votes import summarise_votes
 from preflow.pairs import Verdicts, identical_when_truncated, outcome_counts, preference_pairs, verdicts
 from preflow.schemas import PreferencePairs
-from preflow.votes import summarise_votes
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 
 NONE_TRUNCATED = pl.LazyFrame(schema={"pair_id": pl.String})
@@ -40,7 +40,8 @@ def make(summary, contradictions=(), truncated=NONE_TRUNCATED, label="majority",
     splits = rows.select("pair_id", split=pl.lit("train"))
     raised = pl.LazyFrame(list(contradictions), schema=["pair_id", "other_pair_id", "kind"], orient="row")
     raised = raised.cast(pl.String)
-    found = preference_pairs(rows, summary, splits, raised, truncated, label=label, min_agreement=min_agreement)
+    decided = verdicts(rows, summary, label=label, min_agreement=min_agreement).lazy()
+    found = preference_pairs(rows, decided, summary, splits, raised, truncated)
     PreferencePairs.validate(found)
     return {NAMES[row["pair_id"]]: row for row in found.iter_rows(named=True)}
 

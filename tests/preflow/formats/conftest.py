@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from preflow.ingest import ingest
+from preflow.ingest.intake import ingest
 from preflow.schemas import Comparisons, Quarantine, Votes
 
 

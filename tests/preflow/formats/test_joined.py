@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from preflow.ingest import ingest
+from preflow.ingest.intake import ingest
 
 REVIEW = {"review_id": 1, "question_id": 1, "answer1_id": "x", "answer2_id": "y", "reviewer_id": 3, "text": "9 8"}
 ANSWERS = [{"answer_id": a, "question_id": 1, "text": f"answer {a}", "model_id": f"m{a}"} for a in "xy"]

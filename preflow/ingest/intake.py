@@ -12,14 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from preflow.canonical import checked, comparison_frame, turn_problem, vote_id_of, vote_problem, with_hashes
 from preflow.formats.base import Row, RowError, Stated, as_json, refusal
 from preflow.formats.recognise import Source, items_of, plan
+from preflow.ingest.canonical import checked, comparison_frame, turn_problem, vote_id_of, vote_problem, with_hashes
+from preflow.ingest.spill import Spill
 from preflow.schemas import Comparisons, Quarantine, Votes
 from preflow.sources.folder import DataFile, find_files
 from preflow.sources.hub import HubDataset
 from preflow.sources.records import FeedbackError, Record, Refusal
-from preflow.spill import Spill
 
 CHUNK_ROWS = 20_000
 CHUNK_CHARS = 50_000_000  # a chunk ends with the row that reaches either

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import preflow.ingest
-from preflow.ingest import ingest
+import preflow.ingest.intake
+from preflow.ingest.intake import ingest
 from preflow.schemas import Comparisons, Quarantine, Votes
 from preflow.sources import FeedbackError
 
@@ -249,7 +249,7 @@ def test_chunks_do_not_show_in_the_result(tmp_path, monkeypatch):
     rows += [{"prompt": "p", "chosen": "", "rejected": "r"}] * 3
     path = write(tmp_path / "a.jsonl", rows)
     whole = adds_up(take(path, tmp_path / "s1"))
-    monkeypatch.setattr(preflow.ingest, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(preflow.ingest.intake, "CHUNK_ROWS", 7)
     parts = adds_up(take(path, tmp_path / "s2"))
     assert len(list((tmp_path / "s2" / "comparisons").iterdir())) > 10
     for one, other in zip(whole, parts, strict=True):

@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 import torch
 
-from preflow.bradley_terry import cross_entropy, fit_bradley_terry
-from preflow.encoder import embed_texts, load_encoder
 from preflow.evaluation import correctness, evaluate, mcnemar, paired_bootstrap
-from preflow.features import FEATURES
-from preflow.reward import BradleyTerryReward, RewardPredictions, fit_reward_model, predict, reward_inputs
+from preflow.reward.baseline import BradleyTerryReward, fit_reward_model, predict, reward_inputs
+from preflow.reward.bradley_terry import cross_entropy, fit_bradley_terry
+from preflow.reward.encoder import embed_texts, load_encoder
+from preflow.reward.features import FEATURES
+from preflow.reward.schemas import RewardPredictions
 from preflow.store import ArrayStore
 from preflow.tokens import text_id
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from scipy.optimize import minimize
 
-from preflow.annotators import Annotator, appeal, cast_votes, choice_probabilities, is_listed, utility
+from preflow.world.annotators import Annotator, appeal, cast_votes, choice_probabilities, is_listed, utility
 
 PLAIN = Annotator("ann_test", noise=1.0, tie_below=0.5)
 

@@ -13,7 +13,7 @@ import polars as pl
 from scipy.special import expit
 
 from preflow.schemas import CHOICES
-from preflow.verifiable import words
+from preflow.world.verifiable import words
 
 # Perceived differences (in gold points) from which a preference is called clear, and overwhelming.
 CLEAR, OVERWHELMING = 2.0, 5.0

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from preflow import smollm2
-from preflow.smollm2 import smollm2_folder
+from preflow.world import smollm2
+from preflow.world.smollm2 import smollm2_folder
 
 
 @pytest.fixture(scope="module")

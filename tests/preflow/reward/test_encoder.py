@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from preflow import encoder as encoder_module
-from preflow.encoder import ResponseEmbeddings, embed_texts, load_encoder
+from preflow.reward import encoder as encoder_module
+from preflow.reward.encoder import embed_texts, load_encoder
+from preflow.reward.schemas import ResponseEmbeddings
 from preflow.store import ArrayStore
 from preflow.tokens import text_id, token_ids
 

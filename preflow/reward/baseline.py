@@ -9,30 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-import dataframely as dy
 import numpy as np
 import polars as pl
 import torch
 from safetensors.torch import load_file, save_file
 from scipy.special import expit
 
-from preflow.bradley_terry import cross_entropy, fit_bradley_terry
-from preflow.features import FEATURES, response_features
-from preflow.schemas import pair_id_column, split_column
+from preflow.reward.bradley_terry import cross_entropy, fit_bradley_terry
+from preflow.reward.features import FEATURES, response_features
 from preflow.tokens import text_id
 
 CLIP = 3.0  # standard deviations; a lone odd value (one all-capitals response) must not outweigh everything else
-
-
-class RewardPredictions(dy.Schema):
-    """One row per preference pair: what the baseline reward model thinks of it."""
-
-    pair_id = pair_id_column()
-    split = split_column()
-    reward_chosen = dy.Float64(description="Reward of chosen.")
-    reward_rejected = dy.Float64(description="Reward of rejected.")
-    probability = dy.Float64(min=0, max=1, description="P(chosen better), out of fold on train, held out elsewhere.")
-    suspicion = dy.Float64(min=0, description="Negative log-likelihood of the recorded label: high = suspected flip.")
 
 
 class BradleyTerryReward(torch.nn.Module):

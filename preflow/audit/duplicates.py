@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from preflow import minhash
+from preflow.audit import minhash
 from preflow.schemas import hash_column, pair_id_column
 from preflow.text import conversation, normalised, opening
 

@@ -2,8 +2,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from preflow import minhash
-from preflow.duplicates import Contradictions, DuplicateClusters, contradictions, exact_clusters, near_clusters
+from preflow.audit import minhash
+from preflow.audit.duplicates import Contradictions, DuplicateClusters, contradictions, exact_clusters, near_clusters
 from tests.preflow.feedback import argument_pairs, comparison, comparisons, vote, votes
 
 SETTINGS = {"threshold": 0.8, "num_perm": 128, "seed": 1}

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from preflow.features import FEATURES, response_features
+from preflow.reward.features import FEATURES, response_features
 
 
 def test_features_worked_by_hand():

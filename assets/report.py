@@ -1,0 +1,58 @@
+"""The one page that shows it all."""
+
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+
+@dg.asset(io_manager_key="page", kinds={"altair"})
+def report(
+    intake: dict[str, Any],
+    quarantine: pl.LazyFrame,
+    vote_summary: pl.LazyFrame,
+    annotator_quality: pl.LazyFrame,
+    agreement: dict[str, Any],
+    duplicate_clusters: pl.LazyFrame,
+    contradictions: pl.LazyFrame,
+    leakage: dict[str, int],
+    outcomes: dict[str, int],
+    preference_pairs: pl.LazyFrame,
+    reward_predictions: pl.LazyFrame,
+    reward_evaluation: dict[str, Any],
+) -> str:
+    """What came in, what was refused and why, how people agree, and which pairs to look at first."""
+    from preflow.report import render_report
+
+    return render_report(
+        counts=intake,
+        quarantine=quarantine.collect(),
+        votes_summary=vote_summary.collect(),
+        annotators=annotator_quality.collect(),
+        agreement=agreement,
+        clusters=duplicate_clusters.collect(),
+        contradictions=contradictions.collect(),
+        leakage=leakage,
+        outcomes=outcomes,
+        pairs=preference_pairs.collect(),
+        predictions=reward_predictions.collect(),
+        evaluation=reward_evaluation,
+        table_links={name: f"../data/{place}" for name, place in TABLES.items()},
+    )
+
+
+# Where readers of the page find what it summarises, relative to the folder of the page.
+TABLES = {
+    "comparisons": "feedback/comparisons.parquet",
+    "votes": "feedback/votes.parquet",
+    "refused rows": "feedback/quarantine.parquet",
+    "duplicate clusters": "audit/duplicate_clusters.parquet",
+    "contradictions": "audit/contradictions.parquet",
+    "splits": "audit/splits.parquet",
+    "vote summary": "audit/vote_summary.parquet",
+    "annotators": "audit/annotator_quality.parquet",
+    "preference pairs": "pairs/preference_pairs.parquet",
+    "reward predictions": "reward/reward_predictions.parquet",
+    "training data": "exports/training_data/README.md",
+    "validation of every table": "../reports/data_docs/index.html",
+}

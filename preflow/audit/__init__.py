@@ -1,0 +1,1 @@
+"""What the feedback is worth as it stands: duplicates, contradictions, splits, votes and annotators."""

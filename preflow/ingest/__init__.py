@@ -1,0 +1,1 @@
+"""From raw rows in any known format to the canonical tables."""

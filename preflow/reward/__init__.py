@@ -1,0 +1,1 @@
+"""Reward models on frozen embeddings, and what they are made of."""

@@ -1,0 +1,1 @@
+"""Feedback whose truth is known: verifiable instructions, simulated annotators, a small real policy."""
