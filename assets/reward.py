@@ -20,6 +20,8 @@ class RewardParams(Params):
     """Where responses are cut, special tokens included; above 2 and within what the encoder takes."""
     batch_size: int = Field(gt=0)
     """Texts a forward pass; above 0."""
+    threads: int = Field(gt=0)
+    """CPU threads: a sum depends on them in its last bits, so they are a value like any other; above 0."""
     store: ProjectPath
     """Folder that keeps embeddings from one run to the next."""
     l2_grid: list[float] = Field(min_length=1)
@@ -41,9 +43,12 @@ def response_embeddings(preference_pairs: pl.LazyFrame, reward: dg.ResourceParam
     """One unit-length sentence embedding for each distinct response of the pairs."""
     from pathlib import Path
 
+    import torch
+
     from preflow.reward.encoder import embed_texts, load_encoder
     from preflow.store import ArrayStore
 
+    torch.set_num_threads(reward.threads)
     texts = pl.concat(preference_pairs.select(text=side) for side in ("chosen", "rejected")).unique().collect()
     return embed_texts(
         texts["text"].to_list(),

@@ -59,9 +59,15 @@ class Project:
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Project:
-    """The toy project, committed and never run."""
-    root = tmp_path / "toy"
+def toy(template: Path, tmp_path: Path) -> Project:
+    """The toy project, never run."""
+    return Project(shutil.copytree(template, tmp_path / "toy"))
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every toy project starts as."""
+    root = tmp_path_factory.mktemp("template") / "toy"
     shutil.copytree(REPOSITORY / "pipelines", root / "pipelines", ignore=shutil.ignore_patterns("__pycache__"))
     for package, modules in {"assets": [REPOSITORY / "assets/__init__.py", TOY / "numbers.py"], "preflow": []}.items():
         (root / package).mkdir()
@@ -76,4 +82,4 @@ def toy(tmp_path: Path) -> Project:
     for command in (["git", "init", "-q"], ["dvc", "init", "-q"], [sys.executable, "-m", "pipelines", "dvc"]):
         done = project.run(*command)
         assert done.returncode == 0, done.stderr
-    return project
+    return root
