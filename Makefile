@@ -21,7 +21,7 @@ test: $(READY) ## the whole test suite
 	python -m pytest -n 2 -q
 
 claims: $(READY) ## every acceptance statement in its full form; writes docs/claims.md and metrics/claims.json
-	python -m pytest -q --full -m claim --claims-out
+	python -m pytest -q --full -m claim --claims-out .
 
 lint: $(READY) ## style, types, and whether dvc.yaml is what the assets say
 	ruff check .

@@ -13,6 +13,7 @@ from pipelines.definitions import resources
 from pipelines.graph import Graph, Stage
 from pipelines.params import ParamsError
 from pipelines.process import die_with_parent
+from pipelines.reaper import end_dead_runs
 from pipelines.sync import observe_external
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
@@ -29,6 +30,7 @@ def run(name: str) -> None:
     graph = _graph()
     stage = _select(graph, name)
     with _instance() as instance:
+        end_dead_runs(instance)  # or this one would wait for their place in a pool
         observe_external(instance, graph)
         result = dg.materialize(
             [*graph.external, *graph.assets, *define_checks(graph)],

@@ -9,6 +9,7 @@ from pipelines.checks import define_checks
 from pipelines.graph import Graph
 from pipelines.io_manager import ProjectIOManager
 from pipelines.layout import KINDS
+from pipelines.reaper import end_dead_runs
 from pipelines.sync import report_lock
 
 
@@ -29,7 +30,7 @@ def build(graph: Graph) -> dg.Definitions:
         asset_checks=define_checks(graph),
         jobs=[refinery],
         schedules=[nightly],
-        sensors=[_lock_sensor(graph)],
+        sensors=[_lock_sensor(graph), dead_runs],
         resources=resources(graph),
         executor=dg.multiprocess_executor.configured({"max_concurrent": 2}),
     )
@@ -53,6 +54,17 @@ def _lock_sensor(graph: Graph) -> dg.SensorDefinition:
         return dg.SkipReason(f"reported {', '.join(reported)}" if reported else "nothing new in dvc.lock")
 
     return dvc_lock
+
+
+@dg.sensor(
+    minimum_interval_seconds=15,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Ends runs that were killed, so that the next one does not wait for them.",
+)
+def dead_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    """A sensor that starts nothing: it only looks after what was started."""
+    ended = end_dead_runs(context.instance)
+    return dg.SkipReason(f"ended {', '.join(ended)}" if ended else "every run in progress has its process")
 
 
 @dg.definitions
