@@ -7,9 +7,7 @@ import polars as pl
 from dagster import MetadataValue as Meta
 from pydantic import Field
 
-from preflow.audit.duplicates import Contradictions, DuplicateClusters
-from preflow.audit.splits import Splits
-from preflow.audit.votes import AnnotatorQuality, VoteSummary
+from preflow.audit.schemas import AnnotatorQuality, Contradictions, DuplicateClusters, Splits, VoteSummary
 from preflow.params import Params
 
 

@@ -59,8 +59,8 @@ feedback_files = dg.AssetSpec(
         ),
         "votes": dg.AssetOut(
             io_manager_key="table",
-            metadata={"schema": Meta.python_artifact(Votes)},
-            description="One row per judgement, never lost in an average.",
+            metadata={"schema": Meta.python_artifact(Votes), "may_be_empty": True},
+            description="One row per judgement, never lost in an average; none where only scores or gold compare.",
             kinds={"polars"},
         ),
         "quarantine": dg.AssetOut(

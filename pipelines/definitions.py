@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines import ROOT
+from pipelines import ROOT, repository
 from pipelines.checks import define_checks
 from pipelines.graph import Graph
 from pipelines.io_manager import ProjectIOManager
@@ -50,7 +50,14 @@ def _lock_sensor(graph: Graph) -> dg.SensorDefinition:
         description="Shows what `dvc repro`, `dvc checkout` or `git pull` brought as materializations.",
     )
     def dvc_lock(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        reported = report_lock(context.instance, Graph(graph.root))
+        state = repository.lock_state(graph.root)
+        if state == context.cursor:
+            return dg.SkipReason("dvc.lock and params.yaml are as they were")
+        try:
+            reported = report_lock(context.instance, Graph(graph.root))
+        except repository.LockError:
+            return dg.SkipReason("DVC is at work; its stages report themselves")
+        context.update_cursor(state)
         return dg.SkipReason(f"reported {', '.join(reported)}" if reported else "nothing new in dvc.lock")
 
     return dvc_lock

@@ -34,10 +34,11 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "deps": deps,
         "params": list(stage.params),
         "metrics": [_out(out.path, in_git=True) for out in stage.outputs if out.kind == "metrics"],
+        "plots": [_out(out.path, in_git=True) for out in stage.outputs if out.kind == "plot"],
         "outs": [
-            _out(path, in_git=KINDS[out.kind].in_git)
+            _out(path, in_git=False)
             for out in stage.outputs
-            if out.kind != "metrics"
+            if not KINDS[out.kind].in_git
             for path in ([out.path, verdict_path(out.path)] if out.kind == "table" else [out.path])
         ],
     }

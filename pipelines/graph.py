@@ -134,7 +134,7 @@ _FORMATS = {
     "dataset": "huggingface",
     "model": "safetensors",
     "metrics": "json",
-    "plot": "vegalite",
+    "plot": "svg",
     "page": "html",
     "site": "greatexpectations",
 }

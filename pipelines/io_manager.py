@@ -34,7 +34,7 @@ class ProjectIOManager(dg.IOManager):
         self._pending: dict[str, dict[Path, Path]] = {}
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """A lazy frame for a table, the parsed JSON of metrics and plots, the path of anything else."""
+        """A lazy frame for a table, the parsed JSON of metrics, the path of anything else."""
         asset = context.asset_key.to_user_string()
         self.locks.share(asset)
         return read(self.graph.root, self.graph.outputs[asset])
@@ -122,11 +122,11 @@ def read(root: Path, output: Output) -> Any:
         raise dg.Failure(f"{output.path} is missing; make it with `dvc repro` or materialize {output.asset}")
     if output.kind == "table":
         return pl.scan_parquet(path)
-    return json.loads(path.read_text(encoding="utf-8")) if output.kind in ("metrics", "plot") else path
+    return json.loads(path.read_text(encoding="utf-8")) if output.kind == "metrics" else path
 
 
 def write(kind: str, value: Any, path: Path) -> None:
-    """Write a value as its kind demands; models and datasets write themselves into a folder.
+    """Write a value as its kind demands; a plot is a Vega-Lite specification, models and datasets write themselves.
 
     Raises
     ------
@@ -137,8 +137,12 @@ def write(kind: str, value: Any, path: Path) -> None:
         if not isinstance(value, pl.LazyFrame | pl.DataFrame):
             raise TypeError(f"a table is a polars frame, not {type(value).__name__}")
         value.lazy().sink_parquet(path, compression="zstd", maintain_order=True)
-    elif kind in ("metrics", "plot"):
+    elif kind == "metrics":
         path.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    elif kind == "plot":
+        from preflow.charts import to_svg  # altair: only for a process that draws
+
+        path.write_text(to_svg(value), encoding="utf-8")
     elif kind == "page":
         path.write_text(value, encoding="utf-8")
     elif kind == "model":

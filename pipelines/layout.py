@@ -18,7 +18,7 @@ KINDS = {
     "dataset": Kind("data", ""),
     "model": Kind("models", ""),
     "metrics": Kind("metrics", ".json", in_git=True),
-    "plot": Kind("plots", ".json", in_git=True),
+    "plot": Kind("plots", ".svg", in_git=True),
     "page": Kind("reports", ".html", grouped=False),
     "site": Kind("reports", "", grouped=False),
 }

@@ -58,7 +58,8 @@ def _describe(section: str, problem: Any, cls: type[BaseModel]) -> str:
         return f"{key}: unknown key; {section} has {', '.join(cls.model_fields)}"
     if problem["type"] == "missing":
         return f"{key}: missing; {_doc(cls, problem['loc'])}"
-    return f"{key}: {problem['msg']}, not {problem['input']!r}; {_doc(cls, problem['loc'])}"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}, not {problem['input']!r}; {_doc(cls, problem['loc'])}"
 
 
 def _doc(cls: type[BaseModel], loc: tuple[int | str, ...]) -> str:

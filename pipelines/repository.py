@@ -44,6 +44,12 @@ def changed_stages(root: Path) -> set[str]:
         return {name.rpartition(":")[2] for name in repo.status()}
 
 
+def lock_state(root: Path) -> str:
+    """Changes whenever dvc.lock or params.yaml does."""
+    files = [root / "dvc.lock", root / "params.yaml"]
+    return " ".join(content_hash(file) if file.exists() else "none" for file in files)
+
+
 def locked_outputs(root: Path) -> dict[str, dict[str, str]]:
     """Per stage, the recorded hash of every output path."""
     lock = root / "dvc.lock"
@@ -62,8 +68,9 @@ def corrupt(root: Path) -> Iterator[str]:
             yield f"{path}: missing; `dvc checkout {path}` restores it from the cache"
         elif content_hash(target) != value:
             yield f"{path}: content is not what dvc.lock records; `dvc repro` makes it anew"
-    for found in sorted(cache.glob("files/md5/??/*")):
+    for found in sorted(cache.glob("??/*")):
         name = found.parent.name + found.name
         actual = hashlib.md5(found.read_bytes(), usedforsecurity=False).hexdigest()
         if actual != name.removesuffix(".dir"):
-            yield f"{found.relative_to(root) if found.is_relative_to(root) else found}: corrupt; delete it"
+            place = found.relative_to(root) if found.is_relative_to(root) else found
+            yield f"{place}: corrupt; delete it, then `dvc repro`"

@@ -11,12 +11,15 @@ import altair as alt
 import numpy as np
 import polars as pl
 import vl_convert
+from statsmodels.stats.proportion import proportion_confint
 
 BLUE, ORANGE, GREY = "#5b87ad", "#d4924f", "#8b8f94"
-WIDTH = 300  # labels included: three beside each other on a desk, one on a phone
+WIDTH = 360  # labels included: three beside each other on a desk, one on a phone
+HEIGHT = 200
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # vl-convert brings the first: same measures on every machine
-MAX_BINS = 30
+MAX_BINS = 24
 MAX_ROWS = 15
+GAP = 0.05  # of a bin, on either side of its bars
 
 Spec = dict[str, Any]
 
@@ -27,21 +30,27 @@ def to_svg(spec: Spec) -> str:
 
 
 def reliability_diagram(bins: pl.DataFrame) -> Spec:
-    """Predicted probability against observed share, a circle a bin, its area the number of pairs.
+    """Predicted probability against observed share: a point and its 95 % Wilson interval a bin.
 
-    `bins` has `predicted` and `observed` in [0, 1] and `count`; a calibrated model lies on the diagonal.
+    `bins` has `predicted` and `observed` in [0, 1] and `count`. A calibrated model lies on the diagonal, which runs
+    from corner to corner of the range that the points and the intervals fill.
     """
-    ends = alt.Data(values=[{"p": 0, "q": 0}, {"p": 1, "q": 1}])
-    unit, fifths = alt.Scale(domain=[0, 1]), alt.Axis(tickCount=5)
-    diagonal = alt.Chart(ends).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1).encode(x="p:Q", y="q:Q")
-    base = alt.Chart(bins.select("predicted", "observed", "count")).encode(
-        x=alt.X("predicted:Q", scale=unit, axis=fifths, title="predicted probability"),
-        y=alt.Y("observed:Q", scale=unit, axis=fifths, title="observed share"),
+    counts, observed = bins["count"].to_numpy(), bins["observed"].to_numpy()
+    low, high = proportion_confint(observed * counts, counts, alpha=0.05, method="wilson")
+    rows = bins.select("predicted", "observed", "count", low=pl.Series(low), high=pl.Series(high))
+    start = np.floor(10 * min(rows["predicted"].to_numpy().min(), low.min())) / 10
+    end = np.ceil(10 * max(rows["predicted"].to_numpy().max(), high.max())) / 10
+    unit, tenths = alt.Scale(domain=[start, end], nice=False, zero=False), alt.Axis(tickCount=6, format=".1f")
+    corners = alt.Data(values=[{"p": start, "q": start}, {"p": end, "q": end}])
+    dashes = alt.Chart(corners).mark_line(color=GREY, strokeDash=[4, 4], strokeWidth=1)
+    diagonal = dashes.encode(
+        x=alt.X("p:Q", scale=unit, axis=tenths, title="predicted probability"),
+        y=alt.Y("q:Q", scale=unit, axis=tenths, title="observed share"),
     )
-    line = base.mark_line(color=BLUE, strokeWidth=1.5)
-    area = alt.Size("count:Q", legend=None, scale=alt.Scale(range=[20, 220]))
-    circles = base.mark_circle(color=BLUE, opacity=0.9).encode(size=area)
-    return _finish(diagonal + line + circles, "Reliability: predicted probability against observed share.", height=240)
+    base = alt.Chart(rows).encode(x="predicted:Q")
+    spans = base.mark_rule(color=GREY, strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
+    points = base.mark_point(color=BLUE, filled=True, size=50, opacity=1).encode(y="observed:Q")
+    return _finish(diagonal + spans + points, "Reliability: predicted probability against observed share.", height=240)
 
 
 def score_distribution(pairs: pl.DataFrame) -> Spec:
@@ -59,8 +68,9 @@ def length_distribution(pairs: pl.DataFrame) -> Spec:
     """Response lengths in characters, chosen against rejected, on a logarithmic axis."""
     logs = {side: pairs[side].str.len_chars().cast(pl.Float64).log10() for side in ("chosen", "rejected")}
     spec = histogram(logs, x_title="characters", description="Response length, chosen and rejected.")
-    labels = "format(pow(10, datum.value), datum.value < 3 ? '.2~r' : '.2~s')"
-    spec["encoding"]["x"]["axis"] = {"labelExpr": labels, "tickCount": 6}
+    ticks = [float(np.log10(step * 10**power)) for power in range(7) for step in (1, 2, 5)]
+    labels = "format(round(pow(10, datum.value)), '~s')"
+    spec["encoding"]["x"]["axis"] = {"values": ticks, "labelExpr": labels, "grid": False}
     return spec
 
 
@@ -71,28 +81,36 @@ def entropy_histogram(votes_summary: pl.DataFrame) -> Spec:
 
 
 def histogram(series: Mapping[str, pl.Series], *, x_title: str, description: str) -> Spec:
-    """Shares per bin of one or more series on shared bins; a line a series, filled lightly. Nulls are left out."""
+    """Shares per bin of one or two series on shared bins, their bars side by side. Nulls are left out."""
     values = {name: column.drop_nulls().to_numpy() for name, column in series.items()}
     edges = _bin_edges(np.concatenate(list(values.values())))
-    rows = [
-        {"series": name, "from": float(left), "to": float(right), "share": float(share)}
-        for name, numbers in values.items()
-        for left, right, share in zip(edges[:-1], edges[1:], _shares(numbers, edges), strict=True)
-    ]
-    several = len(series) > 1
-    legend = alt.Legend(orient="top", title=None) if several else None
+    rows = [bar for place, name in enumerate(values) for bar in _bars(name, values[name], edges, place, len(series))]
+    legend = alt.Legend(orient="top", title=None) if len(series) > 1 else None
     hues = alt.Scale(domain=list(series), range=[BLUE, ORANGE][: len(series)])
+    span = alt.Scale(domain=[float(edges[0]), float(edges[-1])], nice=False)
     chart = (
         alt.Chart(pl.DataFrame(rows))
-        .mark_bar(opacity=0.6 if several else 1, binSpacing=0 if several else 1)
+        .mark_rect()
         .encode(
-            x=alt.X("from:Q", bin="binned", title=x_title),
+            x=alt.X("from:Q", scale=span, title=x_title, axis=alt.Axis(tickCount=6, grid=False)),
             x2="to:Q",
-            y=alt.Y("share:Q", stack=None, axis=alt.Axis(format="~%", title=None)),
+            y=alt.Y("share:Q", axis=alt.Axis(format="~%", title=None, tickCount=5)),
+            y2=alt.datum(0),
             color=alt.Color("series:N", scale=hues, legend=legend),
         )
     )
-    return _finish(chart, description, height=170)
+    return _finish(chart, description, height=HEIGHT)
+
+
+def _bars(name: str, values: np.ndarray, edges: np.ndarray, place: int, of: int) -> list[dict[str, Any]]:
+    """A bar a bin: the `place`-th of `of` equal parts of the bin, its height the bin's share of the values."""
+    width = float(edges[1] - edges[0])
+    slot = (1 - 2 * GAP) * width / of
+    lefts = edges[:-1] + GAP * width + place * slot
+    return [
+        {"series": name, "from": float(left), "to": float(left + slot), "share": float(share)}
+        for left, share in zip(lefts, _shares(values, edges), strict=True)
+    ]
 
 
 def annotator_quality(annotators: pl.DataFrame) -> Spec:
@@ -105,12 +123,12 @@ def annotator_quality(annotators: pl.DataFrame) -> Spec:
     names = alt.Y("annotator:N", sort=order, title=None)
     base = alt.Chart(shown)
     span = base.mark_rule(color=GREY, strokeWidth=1.5).encode(
-        x=alt.X("agreement_low:Q", scale=alt.Scale(zero=False, nice=True), title="agreement with the others"),
+        x=alt.X("agreement_low:Q", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5), title="share agreeing"),
         x2="agreement_high:Q",
         y=names,
     )
     points = base.mark_point(color=BLUE, filled=True, size=45, opacity=1).encode(x="agreement:Q", y=names)
-    return _finish(span + points, "Annotator agreement with 95 % intervals.", height=alt.Step(17))
+    return _finish(span + points, "Annotator agreement with 95 % intervals.", height=alt.Step(22))
 
 
 def reasons_bar(counts: pl.DataFrame) -> Spec:
@@ -121,7 +139,7 @@ def reasons_bar(counts: pl.DataFrame) -> Spec:
         x=alt.X("rows:Q", axis=None, scale=alt.Scale(domain=[0, 1.25 * float(shown["rows"].to_numpy().max())])),
     )
     numbers = base.mark_text(align="left", dx=4).encode(text=alt.Text("rows:Q", format=","))
-    return _finish(base.mark_bar(color=BLUE) + numbers, "Refused rows by reason.", height=alt.Step(20))
+    return _finish(base.mark_bar(color=BLUE) + numbers, "Refused rows by reason.", height=alt.Step(22))
 
 
 def _bin_edges(values: np.ndarray) -> np.ndarray:
@@ -150,10 +168,10 @@ def _finish(chart: alt.Chart | alt.LayerChart, description: str, *, height: int 
         .configure(font=FONT)
         .configure_view(stroke=None)
         .configure_axis(
-            domainColor=GREY, tickColor=GREY, gridColor="#e3e3df", labelFontSize=11, titleFontSize=11,
-            titleFontWeight="normal", labelColor="#444", titleColor="#444", labelLimit=130,
+            domainColor=GREY, tickColor=GREY, gridColor="#e3e3df", labelFontSize=12, titleFontSize=12,
+            titleFontWeight="normal", labelColor="#444", titleColor="#444", labelLimit=150,
         )
-        .configure_legend(labelFontSize=11, labelColor="#444", symbolType="square")
-        .configure_text(fontSize=11, color="#444")
+        .configure_legend(labelFontSize=12, labelColor="#444", symbolType="square")
+        .configure_text(fontSize=12, color="#444")
     )  # fmt: skip
     return styled.to_dict()

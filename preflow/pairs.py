@@ -108,7 +108,15 @@ def preference_pairs(
     Flags are carried over from the comparison and extended by `scores_disagree`, `identical_after_truncation`,
     `contradicted` (an exact duplicate is judged the other way) and `own_vote_contradiction` (an annotator voted both
     ways).
+
+    Raises ValueError if no comparison became a pair: there is nothing to train on.
     """
+    counts = outcome_counts(decided)
+    if not counts["pair"]:
+        raise ValueError(
+            f"no pair is left of {sum(counts.values())} comparisons: {counts['tie']} ties and {counts['undecided']} "
+            "undecided; lower pairs.min_agreement, or give feedback in which some response is preferred"
+        )
     rows = (
         decided.filter(pl.col("outcome") == "pair")
         .select("pair_id", "label_source", chosen_is="verdict")

@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from preflow.world.annotators import ANNOTATORS, Annotator, cast_votes
+from preflow.world.annotators import ANNOTATORS
+from preflow.world.panel import panel_votes
 from preflow.world.smollm2 import FOLDER, smollm2_folder
 from preflow.world.verifiable import Instruction, draw_instructions, gold_score
 
@@ -36,8 +36,6 @@ N_THREADS = 1  # a part of the recipe: the number of threads decides the order o
 
 GOLD_TIE = 0.5  # gold scores that differ by less are a tie
 VOTES_PER_PAIR = (3, 4, 5)
-CLOCK_START = datetime(2026, 1, 5, 9, tzinfo=UTC)
-SECONDS, CARELESS_SECONDS = 25.0, 3.0  # median time spent on a vote
 
 Row = dict[str, Any]
 
@@ -131,37 +129,11 @@ def pairs(instructions: list[Instruction], found: dict[str, list[Answer]], rng: 
 
 
 def judge(rows: list[Row], rng: np.random.Generator) -> None:
-    """Adds to each row the votes of some of the annotators, each of whom judges in an order of their own."""
-    panels = [set(rng.permutation(len(ANNOTATORS))[: rng.choice(VOTES_PER_PAIR)].tolist()) for _ in rows]
-    for number, annotator in enumerate(ANNOTATORS):
-        mine = [rows[i] for i in rng.permutation(len(rows)) if number in panels[i]]
-        for row, vote in zip(mine, votes(annotator, mine, rng), strict=True):
-            row["votes"].append(vote)
-
-
-def votes(annotator: Annotator, rows: list[Row], rng: np.random.Generator) -> list[Row]:
-    """One annotator's votes on `rows`, in that order, on a simulated clock; careless votes are fast ones."""
+    """Adds to each row the votes of some of the annotators."""
     columns = ("response_a", "response_b", "score_a", "score_b")
-    seen = pl.DataFrame([{key: row[key] for key in columns} for row in rows])
-    seen = seen.with_columns(shown_first=rng.choice(["a", "b"], size=len(rows)))
-    cast = cast_votes(annotator, seen, rng)
-    medians = np.where(cast["careless"], CARELESS_SECONDS, SECONDS)
-    seconds = np.round(medians * rng.lognormal(sigma=0.4, size=len(rows)), 1)
-    clock = [CLOCK_START + timedelta(seconds=int(t)) for t in np.cumsum(np.ceil(seconds))]
-    return [
-        {
-            "annotator": annotator.name,
-            "annotator_kind": "model",
-            "choice": choice,
-            "strength": strength,
-            "shown_first": shown_first,
-            "time": time.isoformat(),
-            "seconds": spent,
-        }
-        for choice, strength, shown_first, time, spent in zip(
-            cast["choice"], cast["strength"], seen["shown_first"], clock, seconds.tolist(), strict=True
-        )
-    ]
+    judged = pl.DataFrame([{key: row[key] for key in columns} for row in rows])
+    for row, votes in zip(rows, panel_votes(judged, ANNOTATORS, VOTES_PER_PAIR, rng), strict=True):
+        row["votes"] = votes
 
 
 # blemishes ------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Exact and near duplicates, clustered rather than dropped, and the contradictions among them."""
 
-import dataframely as dy
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -8,35 +7,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from preflow.audit import minhash
-from preflow.schemas import hash_column, pair_id_column
+from preflow.audit.schemas import Contradictions, DuplicateClusters
 from preflow.text import conversation, normalised, opening
 
 PAIR_KEY = ["prompt_group", "low", "high"]
-OPENING_WORDS = 8  # enough to tell most answers to one prompt apart
-
-
-class DuplicateClusters(dy.Schema):
-    """One row per comparison: which others say the same, exactly or nearly."""
-
-    pair_id = pair_id_column()
-    exact_cluster = hash_column("Least pair_id with the same normalised prompt and responses, in either order.")
-    near_cluster = hash_column("Least pair_id of the connected near-duplicates (estimated Jaccard of word shingles).")
-    n_exact = dy.Int64(min=1, description="Comparisons in the exact cluster.")
-    n_near = dy.Int64(min=1, description="Comparisons in the near cluster.")
-
-    @dy.rule()
-    def near_contains_exact(cls) -> pl.Expr:
-        """An exact duplicate is also a near one."""
-        return pl.col("n_near") >= pl.col("n_exact")
-
-
-class Contradictions(dy.Schema):
-    """Comparisons of one exact cluster whose majorities oppose each other, and annotators who oppose themselves."""
-
-    pair_id = pair_id_column()
-    other_pair_id = dy.String(primary_key=True, description="The comparison it contradicts; itself for own_vote.")
-    kind = dy.Enum(["mirrored", "same_order", "own_vote"], description="How the two rows contradict.")
-    detail = dy.String(description="The two verdicts in words.")
+OPENINGS = (1, 8)  # words that tell most answers to one prompt apart, first by the cheaper look
 
 
 def exact_clusters(comparisons: pl.LazyFrame) -> pl.LazyFrame:
@@ -48,7 +23,9 @@ def exact_clusters(comparisons: pl.LazyFrame) -> pl.LazyFrame:
     response_a sorts after response_b, so that two rows of a cluster are mirrored where it differs.
     """
     columns = ["pair_id", "prompt_group", "response_a", "response_b"]
-    recurring = _recurring(comparisons.select(columns).filter(pl.len().over("prompt_group") > 1))
+    recurring = comparisons.select(columns).filter(pl.col("prompt_group").is_duplicated())
+    for words in OPENINGS:
+        recurring = _recurring(recurring, words=words)
     shared = _ordered(recurring, normalised(pl.col("response_a")), normalised(pl.col("response_b"))).select(
         "pair_id",
         "swapped",
@@ -100,15 +77,16 @@ def contradictions(comparisons: pl.LazyFrame, votes: pl.LazyFrame) -> pl.DataFra
     contradicting pair of comparisons appears once, under the lesser id.
     """
     verdicts = _verdicts(comparisons, votes)
-    kind = pl.when(pl.col("swapped") == pl.col("swapped_other")).then(pl.lit("same_order"))
+    same_order = pl.col("swapped") == pl.col("swapped_other")
+    there = pl.when(same_order).then(pl.lit("there")).otherwise(pl.lit("there, where a and b stand the other way round"))
     between = (
         verdicts.join(verdicts, on="exact_cluster", suffix="_other")
         .filter(pl.col("pair_id") < pl.col("pair_id_other"), pl.col("low_wins") != pl.col("low_wins_other"))
         .select(
             "pair_id",
             other_pair_id="pair_id_other",
-            kind=kind.otherwise(pl.lit("mirrored")),
-            detail=pl.format("{} here, {} there", "verdict", "verdict_other"),
+            kind=pl.when(same_order).then(pl.lit("same_order")).otherwise(pl.lit("mirrored")),
+            detail=pl.format("{} here, {} {}", "verdict", "verdict_other", there),
         )
     )
     return Contradictions.cast(
@@ -116,10 +94,11 @@ def contradictions(comparisons: pl.LazyFrame, votes: pl.LazyFrame) -> pl.DataFra
     )
 
 
-def _recurring(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows whose prompt group and unordered openings of the responses occur more than once."""
-    first, second = (opening(pl.col(side), words=OPENING_WORDS) for side in ("response_a", "response_b"))
-    return _ordered(rows, first, second).filter(pl.len().over(PAIR_KEY) > 1).drop("low", "high", "swapped")
+def _recurring(rows: pl.LazyFrame, *, words: int) -> pl.LazyFrame:
+    """Rows whose prompt group and openings, in either order, occur more than once; equal hashes are let through."""
+    said = [pl.col("prompt_group"), *(opening(pl.col(side), words=words) for side in ("response_a", "response_b"))]
+    keyed = rows.with_columns(key=pl.sum_horizontal(part.hash() for part in said))
+    return keyed.filter(pl.col("key").is_duplicated()).drop("key")
 
 
 def _ordered(rows: pl.LazyFrame, first: pl.Expr, second: pl.Expr) -> pl.LazyFrame:

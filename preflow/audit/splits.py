@@ -2,22 +2,13 @@
 
 import hashlib
 
-import dataframely as dy
 import numpy as np
 import polars as pl
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from preflow.schemas import hash_column, pair_id_column, split_column
+from preflow.audit.schemas import Splits
 from preflow.text import normalised
-
-
-class Splits(dy.Schema):
-    """One row per comparison: its split. Prompt groups and near-duplicate clusters are never divided."""
-
-    pair_id = pair_id_column()
-    split_group = hash_column("Least prompt_group of the connected prompt groups and near-duplicate clusters.")
-    split = split_column()
 
 
 def split_by_group(

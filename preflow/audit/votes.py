@@ -6,7 +6,6 @@ A tie is a third class. Aggregated against a gold label, a tie counts half, as a
 import warnings
 from typing import Any, Literal
 
-import dataframely as dy
 import krippendorff
 import numpy as np
 import pandas as pd
@@ -15,53 +14,13 @@ from crowdkit.aggregation import MACE, DawidSkene
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
-from preflow.schemas import CHOICES, pair_id_column
+from preflow.audit.schemas import AnnotatorQuality, VoteSummary
+from preflow.schemas import CHOICES
 
 COUNTS = [f"n_{choice}" for choice in CHOICES]
 MACE_MOST_VOTES = 300  # crowd-kit multiplies a pair's likelihoods instead of adding logarithms: more would underflow
 
 WorkerModel = Literal["dawid_skene", "mace"]
-
-
-class VoteSummary(dy.Schema):
-    """One row per voted comparison: the vote picture and two ways of reading it."""
-
-    pair_id = pair_id_column()
-    n_votes = dy.Int64(min=1, description="Votes on the pair.")
-    n_a = dy.Int64(min=0, description="Votes for response_a.")
-    n_b = dy.Int64(min=0, description="Votes for response_b.")
-    n_tie = dy.Int64(min=0, description="Tie votes.")
-    share_a = dy.Float64(min=0, max=1, description="Share of votes for response_a, a tie counting half.")
-    entropy = dy.Float64(min=0, max=1, description="Entropy of the three shares, in units of log 3.")
-    majority = dy.Enum(CHOICES, description="What more votes chose than anything else; tie where nothing leads.")
-    worker_label = dy.Enum(CHOICES, description="Most probable label under the worker-quality model.")
-    worker_share_a = dy.Float64(min=0, max=1, description="P(a) + P(tie)/2 under the worker-quality model.")
-
-    @dy.rule()
-    def counts_add_up(cls) -> pl.Expr:
-        """Every vote is counted once."""
-        return pl.col("n_a") + pl.col("n_b") + pl.col("n_tie") == pl.col("n_votes")
-
-
-class AnnotatorQuality(dy.Schema):
-    """One row per annotator: how often they agree with the others, with an interval."""
-
-    annotator = dy.String(primary_key=True, min_length=1, description="Who judged.")
-    annotator_kind = dy.Enum(["person", "model", "label"], description="A person, a judge model or a label.")
-    n_votes = dy.Int64(min=1, description="Votes given.")
-    n_compared = dy.Int64(min=0, description="Votes on pairs where the other annotators have a majority.")
-    agreement = dy.Float64(nullable=True, min=0, max=1, description="Share agreeing with the majority of the others.")
-    agreement_low = dy.Float64(nullable=True, min=0, max=1, description="Wilson 95 % interval, lower end.")
-    agreement_high = dy.Float64(nullable=True, min=0, max=1, description="Wilson 95 % interval, upper end.")
-    worker_accuracy = dy.Float64(min=0, max=1, description="P(correct vote) under the worker-quality model.")
-    gold_accuracy = dy.Float64(
-        nullable=True, min=0, max=1, description="Share right where the gold is known, ties half."
-    )
-    share_a = dy.Float64(min=0, max=1, description="Share of votes for response_a, a tie counting half.")
-    share_first = dy.Float64(
-        nullable=True, min=0, max=1, description="Share of decided votes for the response shown first; 1/2 if unbiased."
-    )
-    share_tie = dy.Float64(min=0, max=1, description="Share of tie votes.")
 
 
 def summarise_votes(

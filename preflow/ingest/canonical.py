@@ -1,7 +1,7 @@
 """From the rows of adapters to canonical columns: content hashes, the checks of each row, and its flags."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from preflow.formats.base import Message, Row, Stated, Vote, as_json
 from preflow.schemas import ROLES, Comparisons
-from preflow.text import conversation, normalised, opening
+from preflow.text import conversation, normalised, only_where, opening
 
 # Text that a chat template turns into a turn of its own (TRL does so for user text); `<s>` and the like as well.
 SPECIAL_TOKENS = r"<\|[A-Za-z0-9_]+\|>|</?s>|\[/?INST\]|<</?SYS>>|<(?:bos|eos|pad|start_of_turn|end_of_turn)>"
@@ -102,15 +102,25 @@ def _label(row: Row) -> str | None:
 def checked(rows: pl.DataFrame, *, max_field_chars: int, min_score_margin: float) -> pl.DataFrame:
     """The rows with `reason` and `detail` (null for a good row) and with the flags of doubt added."""
     a, b, margin = pl.col("response_a"), pl.col("response_b"), (pl.col("score_a") - pl.col("score_b")).abs()
-    said = rows.with_columns(
+    said = rows.lazy().with_columns(  # lazy: common parts of the expressions are worked out once
         said=conversation(pl.col("prompt")),
-        similar=opening(a, words=WORDS_COMPARED) == opening(b, words=WORDS_COMPARED),
+        opening_a=opening(a, words=WORDS_COMPARED),
+        opening_b=opening(b, words=WORDS_COMPARED),
     )
-    longest = pl.max_horizontal(pl.col(name).str.len_chars() for name in ("said", "response_a", "response_b", "extra"))
+    texts = ("said", "response_a", "response_b")
+    # A text has no more characters than bytes, and its bytes need no counting.
+    long = (only_where(pl.col(name).str.len_bytes() > max_field_chars, pl.col(name)) for name in (*texts, "extra"))
+    longest = pl.max_horizontal(text.str.len_chars() for text in long)
     refusals = {
-        "field_too_long": (longest > max_field_chars, pl.format("a field has {} characters", longest)),
+        "field_too_long": (
+            longest > max_field_chars,
+            pl.format("a field has {} characters, max_field_chars is {}", longest, pl.lit(max_field_chars)),
+        ),
         "empty_response": ((a == "") | (b == ""), pl.lit("a response has no characters")),
-        "whitespace_response": (_blank(a) | _blank(b), pl.lit("a response is nothing but white space")),
+        "whitespace_response": (
+            (pl.col("opening_a") == "") | (pl.col("opening_b") == ""),
+            pl.lit("a response is nothing but white space"),
+        ),
         "identical_responses": (a == b, pl.lit("the two responses are the same")),
         "no_contrast": (
             pl.col("by_margin") & (margin < min_score_margin),
@@ -118,32 +128,40 @@ def checked(rows: pl.DataFrame, *, max_field_chars: int, min_score_margin: float
         ),
     }
     label, lead = pl.col("label"), pl.col("score_a") - pl.col("score_b")
-    texts = ("said", "response_a", "response_b")
     flags = {
-        "identical_normalised": _same_normalised(a, b, pl.col("similar")),
+        "identical_normalised": _same_normalised(a, b, pl.col("opening_a") == pl.col("opening_b")),
         "special_tokens_in_text": pl.any_horizontal(pl.col(name).str.contains(SPECIAL_TOKENS) for name in texts),
         "score_label_mismatch": ((label == "a") & (lead < 0)) | ((label == "b") & (lead > 0)),
     }
-    found = [pl.when(doubt).then(pl.lit(name)) for name, doubt in flags.items()]
-    return said.with_columns(
+    found = said.with_columns(
         reason=pl.coalesce(pl.when(bad).then(pl.lit(name)) for name, (bad, _) in refusals.items()),
         detail=pl.coalesce(pl.when(bad).then(detail) for bad, detail in refusals.values()),
-        flags=pl.col("flags").list.concat(pl.concat_list(found).list.drop_nulls()),
+        doubts=_names(flags),
     )
+    return _with_doubts(found.drop("opening_a", "opening_b").collect())
 
 
-def _blank(text: pl.Expr) -> pl.Expr:
-    return ~text.str.contains(r"\S")
+def _with_doubts(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their `doubts` added to their flags: only where there are any, as joining lists is slow."""
+    rows = rows.with_row_index("row")
+    doubtful = rows.filter(pl.col("doubts").list.len() > 0)
+    flagged = doubtful.select("row", flags=pl.col("flags").list.concat("doubts"))
+    return rows.update(flagged, on="row", maintain_order="left").drop("row", "doubts")
 
 
 def _same_normalised(a: pl.Expr, b: pl.Expr, similar: pl.Expr) -> pl.Expr:
     """Whether two texts are equal once normalised; `similar` says of which rows that is worth working out."""
-    return similar & (normalised(_where(similar, a)) == normalised(_where(similar, b)))
+    first, second = (normalised(only_where(similar, text)) for text in (a, b))
+    return similar & (first == second)
 
 
-def _where(condition: pl.Expr, text: pl.Expr) -> pl.Expr:
-    """The text, or "" where the condition does not hold; polars would work on the text behind a null all the same."""
-    return pl.when(condition).then(text).otherwise(pl.lit(""))
+def _names(conditions: Mapping[str, pl.Expr]) -> pl.Expr:
+    """The names of the conditions that hold, as a list: looked up, as building lists row by row is ten times slower."""
+    subsets: list[list[str]] = [[]]
+    for name in conditions:
+        subsets += [[*subset, name] for subset in subsets]
+    bits = (holds.fill_null(value=False).cast(pl.UInt32) * 2**bit for bit, holds in enumerate(conditions.values()))
+    return pl.lit(pl.Series(subsets, dtype=pl.List(pl.String))).gather(pl.sum_horizontal(bits))
 
 
 def with_hashes(frame: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
@@ -155,8 +173,8 @@ def with_hashes(frame: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
     promptless = pl.col("said") == ""
     normal = frame.select(
         normalised(pl.col("said")),
-        a=normalised(_where(promptless, pl.col("response_a"))),
-        b=normalised(_where(promptless, pl.col("response_b"))),
+        a=normalised(only_where(promptless, pl.col("response_a"))),
+        b=normalised(only_where(promptless, pl.col("response_b"))),
     )
     groups = [digest(said) if said else digest(sorted([a, b])) for said, a, b in normal.iter_rows()]
     pair_ids = [pair_id_of(row.prompt, row.response_a, row.response_b) for row in rows]

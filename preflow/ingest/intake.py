@@ -54,7 +54,8 @@ def ingest(
     Pairs that only their scores decide need a margin of `min_score_margin`, on the source's scale. Rows with the same
     texts are one comparison with the votes of all; the first row says everything else of it.
 
-    Raises FeedbackError if nothing can be read, if a format is unknown, or if the rows do not add up.
+    Raises FeedbackError if nothing can be read, if a format is unknown, if every row is refused, or if the rows do not
+    add up.
     """
     files, skipped = find_files(path) if path is not None else ([], [])
     intake = _Intake(scratch, max_field_chars, min_score_margin)
@@ -64,7 +65,17 @@ def ingest(
     counts = intake.counts(tables)
     if not counts["rows_in"]:
         raise FeedbackError(f"no row of feedback in {', '.join(file.name for file in files) or 'feedback.hub'}")
+    if not counts["comparisons"]:
+        raise FeedbackError(_none_kept(counts, tables["quarantine"]))
     return Ingested(**tables, counts=counts | {"files_skipped": skipped})
+
+
+def _none_kept(counts: Mapping[str, Any], quarantine: pl.LazyFrame) -> str:
+    """Why nothing is left: how many rows each reason took, and the first of them."""
+    first = quarantine.head(1).collect().row(0, named=True)
+    reasons = ", ".join(f"{reason} {n}" for reason, n in counts["quarantined"].items())
+    place = f"{first['source_file']}, line {first['source_line']}"
+    return f"none of {counts['rows_in']} rows was kept ({reasons}). The first: {place}: {first['detail']}"
 
 
 class _Intake:

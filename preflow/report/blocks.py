@@ -3,6 +3,7 @@
 Every string is escaped by the template except the SVG of a `Figure`, which must come from `preflow.charts`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -12,6 +13,9 @@ import polars as pl
 from preflow.charts import Spec, to_svg
 
 NOTHING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+WRAPPED = 40  # characters of a cell that stay on one line
+FIGURE = re.compile(rf"[\d.,%{MINUS}{NOTHING}]+")
 Cell = str | int | float | None
 
 
@@ -33,12 +37,26 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings; numbers align right."""
+    """Rows under headings; columns of figures align right."""
 
     kind: ClassVar[str] = "table"
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
+
+    @property
+    def figures(self) -> list[bool]:
+        """Of each column, whether it holds figures alone."""
+        columns = zip(*self.rows, strict=True) if self.rows else [[] for _ in self.columns]
+        return [all(FIGURE.fullmatch(number(cell)) for cell in column) for column in columns]
+
+    @property
+    def size(self) -> str:
+        """How much of the page's width the text needs: small (a third), medium (two thirds) or large."""
+        lines = [self.columns, *([number(cell) for cell in row] for row in self.rows)]
+        columns = (max(len(cell) for cell in column) for column in zip(*lines, strict=True))
+        characters = sum(min(longest, WRAPPED) + 3 for longest in columns)
+        return "small" if characters <= 53 else "medium" if characters <= 110 else "large"
 
 
 @dataclass(frozen=True)
@@ -68,10 +86,17 @@ class Passage:
 class Details:
     """A line that opens to full texts: passages over the whole width, then two side by side."""
 
-    kind: ClassVar[str] = "details"
     summary: str
     facts: str
     passages: Sequence[Passage]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Lines that open, one below the other."""
+
+    kind: ClassVar[str] = "folds"
+    items: Sequence[Details]
 
 
 @dataclass(frozen=True)
@@ -82,15 +107,16 @@ class Links:
     paths: dict[str, str]
 
 
-Block = Text | Numbers | Table | Figure | Details | Links
+Block = Text | Numbers | Table | Figure | Folds | Links
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page. `lead` says in a sentence or two how to read it."""
+    """One part of the page: `finding` is what came out, in a sentence for the page's top; `lead` is how to read it."""
 
     id: str
     title: str
+    finding: str
     lead: str
     blocks: Sequence[Block] = field(default_factory=list)
 
@@ -105,7 +131,7 @@ def number(value: Cell, digits: int = 3) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, float):
-        return f"{value:,.{digits}f}"
+        return f"{value:,.{digits}f}".replace("-", MINUS)
     return f"{value:,}" if isinstance(value, int) else value
 
 

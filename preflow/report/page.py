@@ -37,9 +37,9 @@ def render_report(
         A link of `table_links` is not relative.
     """
     headline = [
-        (counts["rows_in"], "rows came in"),
-        (counts["rows_quarantined"], "rows refused"),
-        (counts["rows_merged"], "rows merged as duplicates"),
+        (counts["rows_in"], "rows in"),
+        (counts["rows_quarantined"], "refused"),
+        (counts["rows_merged"], "merged duplicates"),
         (counts["comparisons"], "comparisons"),
         (counts["votes"], "votes"),
         (len(pairs), "preference pairs"),

@@ -12,6 +12,7 @@ from preflow.report.blocks import (
     Block,
     Details,
     Figure,
+    Folds,
     Links,
     Numbers,
     Passage,
@@ -34,6 +35,7 @@ BASELINES = {
 }
 LONGEST_TABLE = 25
 EXCERPT = 120
+LONGEST_RAW = 2000  # characters shown of a refused row
 SIGNIFICANT = 0.05
 
 
@@ -45,12 +47,12 @@ def intake(counts: Mapping[str, Any]) -> Section:
     sources = [[row["source"], row["format"] or "none", *(row[name] for name in names)] for row in counts["sources"]]
     headings = ["source", "format", "rows in", "kept", "refused", "merged"]
     blocks: list[Block] = [
-        Text(_equation("rows in", rows, ("kept", "refused", "merged"))),
         Text(_equation("votes in", votes, ("kept", "refused", "merged", "on refused rows"))),
         Table(headings, sources) if sources else Text("No source."),
     ]
     lead = "A row is kept, refused with a named reason, or merged into an exact duplicate. Text is kept byte for byte."
-    return Section("intake", "What came in", lead, blocks)
+    finding = _equation("rows in", rows, ("kept", "refused", "merged"))
+    return Section("intake", "What came in", finding, lead, blocks)
 
 
 def _equation(whole: str, numbers: list[int], parts: tuple[str, ...]) -> str:
@@ -64,19 +66,28 @@ def _equation(whole: str, numbers: list[int], parts: tuple[str, ...]) -> str:
 def refused(quarantine: pl.DataFrame, counts: Mapping[str, Any]) -> Section:
     """Reasons of refusal with an example each, and the doubts about what was kept (`flags` of `counts`)."""
     lead = "Nothing is repaired in silence: mend these rows at their source, or leave them out knowingly."
-    blocks: list[Block] = []
-    if quarantine.is_empty():
-        blocks.append(Text("Nothing was refused."))
-    else:
+    finding, blocks = "Nothing was refused.", list[Block]()
+    if not quarantine.is_empty():
         reasons = quarantine.group_by("reason").agg(pl.len().alias("rows"))
-        blocks += [Figure(charts.reasons_bar(reasons), "Refused rows and votes."), _refusal_examples(quarantine)]
+        most = reasons.sort(["rows", "reason"], descending=[True, False]).row(0)
+        finding = f"{_refused_share(counts)}. The most frequent reason: {most[0]} ({number(most[1])})."
+        blocks += [Figure(charts.reasons_bar(reasons), "By reason, rows and votes."), _refusal_examples(quarantine)]
     flags = [[flag, count] for flag, count in counts["flags"].items() if count]
     if flags:
         blocks.append(Table(["flag", "rows or votes"], flags, "Kept, with a doubt on record."))
-    return Section("refused", "What was refused, and why", lead, blocks)
+    return Section("refused", "What was refused, and why", finding, lead, blocks)
 
 
-def _refusal_examples(quarantine: pl.DataFrame) -> Table:
+def _refused_share(counts: Mapping[str, Any]) -> str:
+    refused = [
+        f"{number(counts[f'{what}_quarantined'])} of {number(counts[f'{what}_in'])} {what}"
+        for what in ("rows", "votes")
+        if counts[f"{what}_quarantined"]
+    ]
+    return " and ".join(refused)
+
+
+def _refusal_examples(quarantine: pl.DataFrame) -> Folds:
     """The first refused row of each reason, most frequent reason first."""
     order = ["source_file", "source_line", "part"]
     examples = (
@@ -85,11 +96,15 @@ def _refusal_examples(quarantine: pl.DataFrame) -> Table:
         .agg(pl.len().alias("rows"), pl.col("source_file", "source_line", "detail", "raw").first())
         .sort(["rows", "reason"], descending=[True, False])
     )
-    rows = [
-        [row["reason"], row["rows"], f"{row['source_file']}:{row['source_line']}", row["detail"], _excerpt(row["raw"])]
-        for row in examples.head(LONGEST_TABLE).iter_rows(named=True)
-    ]
-    return Table(["reason", "rows", "for example", "what was found", "the row begins"], rows)
+    return Folds([_refusal(row) for row in examples.head(LONGEST_TABLE).iter_rows(named=True)])
+
+
+def _refusal(row: Mapping[str, Any]) -> Details:
+    place = f"{row['source_file']}:{row['source_line']}"
+    raw = row["raw"] or "the row's text was not kept"
+    cut = f", its first {number(LONGEST_RAW)} characters" if len(raw) > LONGEST_RAW else ""
+    facts = f"{number(row['rows'])} in all · for example {place}: {row['detail']}"
+    return Details(row["reason"], facts, [Passage(f"{place}{cut}", raw[:LONGEST_RAW])])
 
 
 def votes(
@@ -101,7 +116,7 @@ def votes(
         "compared with the majority of the others, on the pairs where there is one."
     )
     if votes_summary.is_empty():
-        return Section("votes", "Votes and agreement", lead, [Text("No votes: the labels come from gold or scores.")])
+        return Section("votes", "Votes and agreement", "No votes: the labels come from gold or scores.", "")
     headline = [
         (number(agreement["alpha"]), "Krippendorff's alpha"),
         (percent(agreement["unanimous_share"]), "of the pairs with several votes are unanimous"),
@@ -111,13 +126,20 @@ def votes(
     blocks: list[Block] = [
         Numbers(headline),
         Text(_better_aggregation(against_gold)),
-        Figure(charts.entropy_histogram(votes_summary), "Vote entropy of the pairs: 0 is unanimous."),
     ]
+    if votes_summary["n_votes"].max() != 1:
+        blocks.append(Figure(charts.entropy_histogram(votes_summary), "Vote entropy of the pairs: 0 is unanimous."))
     if annotators["agreement"].count():
         blocks.append(Figure(charts.annotator_quality(annotators), "Agreement with the others, 95 % interval."))
-    return Section(
-        "votes", "Votes and agreement", lead, [*blocks, _vote_shares(agreement), _annotator_table(annotators)]
-    )
+    blocks += [_vote_shares(agreement), _annotator_table(annotators)]
+    return Section("votes", "Votes and agreement", _agreement_found(agreement), lead, blocks)
+
+
+def _agreement_found(agreement: Mapping[str, Any]) -> str:
+    undecided = f"{percent(agreement['undecided_share'])} of the pairs have no majority"
+    if agreement["alpha"] is None:
+        return f"Agreement cannot be measured: no pair has two votes, or all votes are alike. {undecided}."
+    return f"Krippendorff's alpha is {number(agreement['alpha'])}; {undecided}."
 
 
 def _better_aggregation(gold: Mapping[str, Any]) -> str:
@@ -145,7 +167,8 @@ def _vote_shares(agreement: Mapping[str, Any]) -> Table:
         "pairs without a majority": "undecided_share",
         "pairs where the worker model overrules the majority": "worker_differs_share",
     }
-    return Table(["share of", "share"], [[meaning, percent(agreement[name])] for meaning, name in shares.items()])
+    rows = [[meaning, percent(agreement[name])] for meaning, name in shares.items()]
+    return Table(["of the votes and pairs", "share"], rows)
 
 
 def _annotator_table(annotators: pl.DataFrame) -> Table:
@@ -171,26 +194,23 @@ def _annotator_table(annotators: pl.DataFrame) -> Table:
 
 def duplicates(clusters: pl.DataFrame, contradictions: pl.DataFrame) -> Section:
     """How much of the data says the same again, and where it says the opposite."""
+    title = "Duplicates and contradictions"
     lead = "Duplicates are clustered, not dropped. A contradiction prefers A over B here and B over A there."
-    blocks: list[Block] = [Text("No comparisons.")]
-    if not clusters.is_empty():
-        sizes = [_cluster_row(clusters, kind) for kind in ("exact", "near")]
-        headings = ["duplicates", "clusters of two or more", "comparisons in them", "largest"]
-        blocks = [Table(headings, sizes)]
-    if contradictions.is_empty():
-        return Section(
-            "duplicates", "Duplicates and contradictions", lead, [*blocks, Text("No contradiction was found.")]
-        )
-    kinds = contradictions.group_by("kind").agg(pl.len().alias("rows")).sort("kind")
-    examples = contradictions.sort(["kind", "pair_id", "other_pair_id"]).head(10)
-    shown = examples.select(
-        "kind", pl.col("pair_id").str.slice(0, 8), pl.col("other_pair_id").str.slice(0, 8).alias("other"), "detail"
-    )
-    blocks += [
-        frame_table(kinds.with_columns(pl.col("kind").cast(pl.String)), ["contradiction", "rows"]),
-        frame_table(shown.with_columns(pl.col("kind").cast(pl.String)), ["kind", "pair", "other pair", "verdicts"]),
-    ]
-    return Section("duplicates", "Duplicates and contradictions", lead, blocks)
+    if clusters.is_empty():
+        return Section("duplicates", title, "No comparisons.", lead)
+    sizes = [_cluster_row(clusters, kind) for kind in ("exact", "near")]
+    said = f"{number(len(contradictions))} contradictions" if len(contradictions) else "No contradiction was found"
+    finding = f"{number(sizes[0][1])} clusters of exact and {number(sizes[1][1])} of near duplicates. {said}."
+    blocks: list[Block] = [Table(["duplicates", "clusters", "comparisons", "largest"], sizes)]
+    if not contradictions.is_empty():
+        named = contradictions.with_columns(pl.col("kind").cast(pl.String))
+        kinds = named.group_by("kind").agg(pl.len()).sort("kind").rows()
+        examples = named.sort(["kind", "pair_id", "other_pair_id"]).head(10)
+        ids = (pl.col(name).str.slice(0, 8) for name in ("pair_id", "other_pair_id"))
+        caption = ", ".join(f"{number(count)} {kind}" for kind, count in kinds)
+        headings = ["contradiction", "pair", "other pair", "verdicts"]
+        blocks.append(frame_table(examples.select("kind", *ids, "detail"), headings, caption))
+    return Section("duplicates", title, finding, lead, blocks)
 
 
 def _cluster_row(clusters: pl.DataFrame, kind: str) -> list[str | int]:
@@ -207,9 +227,10 @@ def splits(
     """
     lead = "Prompts and near duplicates are never divided, so a test score is not memory."
     if pairs.is_empty():
-        return Section("splits", "Pairs and splits", lead, [Text("No preference pairs.")])
+        return Section("splits", "Pairs and splits", "No preference pairs.", lead)
     sizes = pairs.group_by("split").agg(pl.len().alias("pairs"), pl.col("prompt_group").n_unique()).sort("split")
     rows = [[row[0], row[1], percent(row[1] / len(pairs)), row[2]] for row in sizes.iter_rows()]
+    parts = ", ".join(f"{number(row[1])} {row[0]}" for row in rows)
     leaks: list[list[str | int]] = [[name.replace("_", " "), count] for name, count in leakage.items()]
     leaking = any(count for name, count in leakage.items() if name != "responses")
     verdict = "Splits leak: the held-out figures below are too good." if leaking else "No leakage."
@@ -224,27 +245,27 @@ def splits(
     if not flags.is_empty():
         ordered = flags.sort(["count", "flags"], descending=[True, False])
         blocks.append(frame_table(ordered, ["flag", "pairs"], "Pairs with a doubt on record."))
-    return Section("splits", "Pairs and splits", lead, blocks)
+    return Section("splits", "Pairs and splits", f"{parts}. {verdict}", lead, blocks)
 
 
 def distributions(pairs: pl.DataFrame) -> Section:
     """Scores, margins and lengths of chosen against rejected."""
     lead = "A reward model learns any shortcut it is offered: length first."
     if pairs.is_empty():
-        return Section("distributions", "Scores and lengths", lead, [Text("No preference pairs.")])
+        return Section("distributions", "Scores and lengths", "No preference pairs.", lead)
     longer = pairs.filter(pl.col("chosen").str.len_chars() > pl.col("rejected").str.len_chars()).height / len(pairs)
-    blocks: list[Block] = [
-        Text(f"The chosen response is the longer one in {percent(longer)} of the pairs."),
-        Figure(charts.length_distribution(pairs), "Response length in characters, logarithmic."),
-    ]
+    finding = f"The chosen response is the longer one in {percent(longer)} of the pairs."
+    blocks: list[Block] = [Figure(charts.length_distribution(pairs), "Response length in characters, logarithmic.")]
     if not pairs["margin"].count():
-        return Section("distributions", "Scores and lengths", lead, [*blocks, Text("The sources hold no scores.")])
+        finding += " The sources hold no scores."
+        return Section("distributions", "Scores and lengths", finding, lead, blocks)
     against = pairs.filter(pl.col("margin") < 0).height
+    finding += f" {number(against)} labels contradict their scores."
     blocks += [
         Figure(charts.score_distribution(pairs), "Scores on the sources' own scale."),
-        Figure(charts.margin_distribution(pairs), f"Score margin; {number(against)} labels contradict their scores."),
+        Figure(charts.margin_distribution(pairs), "Score of chosen minus score of rejected."),
     ]
-    return Section("distributions", "Scores and lengths", lead, blocks)
+    return Section("distributions", "Scores and lengths", finding, lead, blocks)
 
 
 def reward_model(evaluation: Mapping[str, Any]) -> Section:
@@ -253,19 +274,32 @@ def reward_model(evaluation: Mapping[str, Any]) -> Section:
         "A Bradley-Terry head on frozen embeddings: what the labels teach a small model. Intervals are 95 % bootstrap."
     )
     if not evaluation:
-        return Section("reward", "Baseline reward model", lead, [Text("Not evaluated: there is no pair.")])
+        return Section("reward", "Baseline reward model", "Not evaluated: there is no pair.", lead)
     split = held_out(evaluation)
     result = evaluation[split]
     rows = [_model_row(name, result) for name in BASELINES]
-    headings = ["model", "pairwise accuracy", "log-loss", "model minus this", "McNemar p"]
+    headings = ["model", "pairwise accuracy", "log-loss", "model minus this", "McNemar test"]
     unit = "prompt groups" if result["model"]["accuracy"]["unit"] == "cluster" else "pairs"
     caption = (
         f"On {number(result['n_pairs'])} pairs of {number(result['n_prompt_groups'])} prompts ({split}); intervals "
         f"resample {unit}. Expected calibration error of the model: {number(result['model']['ece'])}."
     )
     drawn = charts.reliability_diagram(reliability(evaluation))
-    figure = Figure(drawn, "Reliability: on the diagonal, probabilities mean it.")
-    return Section("reward", "Baseline reward model", lead, [Table(headings, rows, caption), figure])
+    figure = Figure(drawn, "Reliability with 95 % intervals: on the diagonal, probabilities mean what they say.")
+    blocks: list[Block] = [Table(headings, rows, caption), figure]
+    return Section("reward", "Baseline reward model", _against_length(result), lead, blocks)
+
+
+def _against_length(result: Mapping[str, Any]) -> str:
+    """Whether the model has learnt more than length, in a sentence."""
+    against = result["model_minus_length"]
+    verdict = "the two are not separable"
+    if against["p_value"] < SIGNIFICANT:
+        verdict = f"the {'model' if against['estimate'] > 0 else 'length'} is better"
+    return (
+        f"Right on {percent(result['model']['accuracy']['estimate'])} of the held-out pairs, length alone on "
+        f"{percent(result['length']['accuracy']['estimate'])}: {verdict} ({p_value(against['p_value'])})."
+    )
 
 
 def _model_row(name: str, result: Mapping[str, Any]) -> list[Any]:
@@ -288,10 +322,12 @@ def suspicious(pairs: pl.DataFrame, predictions: pl.DataFrame) -> Section:
     )
     ranked = predictions.join(pairs, on="pair_id", how="inner").sort(["suspicion", "pair_id"], descending=[True, False])
     if ranked.is_empty():
-        return Section("suspicious", "Most suspicious pairs", lead, [Text("No pair was scored.")])
+        return Section("suspicious", "Most suspicious pairs", "No pair was scored.", lead)
     suspects = ranked.head(SUSPECTS).iter_rows(named=True)
     cards = [_suspect(rank, row) for rank, row in enumerate(suspects, start=1)]
-    return Section("suspicious", f"The {len(cards)} most suspicious pairs", lead, cards)
+    most, least = ranked["suspicion"][0], ranked["suspicion"][len(cards) - 1]
+    finding = f"Their surprise runs from {number(most, 2)} down to {number(least, 2)}; a coin's is 0.69."
+    return Section("suspicious", f"The {len(cards)} most suspicious pairs", finding, lead, [Folds(cards)])
 
 
 def _suspect(rank: int, row: Mapping[str, Any]) -> Details:
@@ -299,10 +335,10 @@ def _suspect(rank: int, row: Mapping[str, Any]) -> Details:
     answers = [Passage("chosen", row["chosen"], "chosen"), Passage("rejected", row["rejected"], "rejected")]
     opening = row["prompt"][-1]["content"] if row["prompt"] else row["chosen"]
     facts = [
-        f"P(chosen better) {row['probability']:.3f}",
         f"surprise {row['suspicion']:.2f}",
-        f"{row['n_votes']} votes, {row['vote_share']:.0%} for chosen",
-        f"label: {row['label_source'].replace('_', ' ')}",
+        f"P(chosen better) {row['probability']:.2f}",
+        f"label by {row['label_source'].replace('_', ' ')}, {row['vote_share']:.0%} for chosen",
+        f"{row['n_votes']} votes",
         f"{row['source']}, {row['split']}",
         f"pair {row['pair_id'][:8]}",
     ]
@@ -324,7 +360,8 @@ def reading(table_links: Mapping[str, str]) -> Section:
         ["[low, high]", "95 % interval"],
     ]
     blocks: list[Block] = [Links(dict(table_links))] if table_links else []
-    return Section("tables", "The tables, and the words", "", [*blocks, Table(["word", "meaning"], words)])
+    finding = f"{len(table_links)} tables and folders lie beside this page." if table_links else ""
+    return Section("tables", "The tables, and the words", finding, "", [*blocks, Table(["word", "meaning"], words)])
 
 
 def _excerpt(text: str | None) -> str:

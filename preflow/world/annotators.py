@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from preflow.reward.features import REFUSAL
 from preflow.schemas import CHOICES
 from preflow.world.verifiable import words
 
@@ -32,6 +33,8 @@ class Annotator:
     """What a response gains per doubling of its words."""
     listed: float = 0.0
     """What a response gains for list items or braces."""
+    refusal: float = 0.0
+    """What a response gains for declining or apologising."""
     first: float = 0.0
     """What the response shown first gains."""
     flip_rate: float = 0.0
@@ -54,10 +57,16 @@ def is_listed(response: str) -> bool:
     return re.search(r"^\s*(?:[-*]|\d+[.)])\s|[{}]", response, re.MULTILINE) is not None
 
 
+def is_refusal(response: str) -> bool:
+    """Whether a response declines or apologises in the phrases that `preflow.reward.features` counts."""
+    return re.search(REFUSAL, response) is not None
+
+
 def appeal(annotator: Annotator, response: str, score: float) -> float:
     """What a response is worth to an annotator, in gold points, before noise and position."""
     doublings = float(np.log2(1 + len(words(response))))
-    return score + annotator.longer * doublings + annotator.listed * is_listed(response)
+    tastes = annotator.longer * doublings + annotator.listed * is_listed(response)
+    return score + tastes + annotator.refusal * is_refusal(response)
 
 
 def utility(annotator: Annotator, pairs: pl.DataFrame) -> np.ndarray:

@@ -39,6 +39,29 @@ def test_histogram_draws_any_values(series):
     assert charts.to_svg(spec).startswith("<svg")
 
 
+def test_bars_of_two_series_stand_side_by_side_within_their_bin():
+    spec = charts.histogram({"a": pl.Series([1.0, 2.0]), "b": pl.Series([2.0, 2.0])}, x_title="x", description="d")
+    bars = [(row["series"], row["from"], row["to"]) for row in values_of(spec)]
+    assert [name for name, *_ in sorted(bars, key=lambda bar: bar[1])] == ["a", "b", "a", "b"]
+    for name, left, right in bars:
+        centre = round((left + right) / 2)
+        assert centre - 0.5 < left < right < centre + 0.5
+        assert (right <= centre) == (name == "a")
+
+
+def test_reliability_intervals_hold_their_points_and_the_diagonal_meets_the_corners():
+    bins = pl.DataFrame({"predicted": [0.55, 0.75], "observed": [0.5, 0.9], "count": [10, 1000]})
+    spec = charts.reliability_diagram(bins)
+    corners = [row for row in values_of(spec) if "p" in row] or spec["layer"][0]["data"]["values"]
+    low, high = corners
+    few, many = [row for row in values_of(spec) if "predicted" in row]
+    assert few["low"] == pytest.approx(0.2366, abs=1e-4)  # Wilson, 5 of 10
+    assert many["low"] < many["observed"] < many["high"]
+    assert many["high"] - many["low"] < few["high"] - few["low"]
+    assert low["p"] == low["q"] <= few["low"]
+    assert high["p"] == high["q"] >= many["high"]
+
+
 def test_entropy_leaves_out_single_votes():
     summary = pl.DataFrame({"n_votes": [1, 3, 3, 5], "entropy": [0.0, 0.0, 0.58, 0.61]})
     rows = values_of(charts.entropy_histogram(summary))

@@ -1,9 +1,13 @@
+import re
+import sys
+import unicodedata
+
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflow.text import conversation, normalised, opening
+from preflow.text import STABLE, conversation, normalised, opening
 
 
 def apply(expression, values, dtype=pl.String):
@@ -25,6 +29,42 @@ def apply(expression, values, dtype=pl.String):
 )
 def test_normalised(text, expected):
     assert apply(normalised, [text]) == [expected]
+
+
+MIXED = st.sampled_from(
+    "aA \t\n\x85\xa0\u3000\u00e9e\u0301\u0323\u00a8\ufb01\u0130i\u0307\u03a3\u03c3\u4e2d\uac00\u1100\u1161\u11a8"
+)
+ANY = st.characters(codec="utf-8")
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(alphabet=MIXED | ANY, max_size=30), min_size=1))
+def test_normalised_is_its_definition(texts):
+    unified = pl.Series([unicodedata.normalize("NFKC", text) for text in texts])
+    plain = unified.str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars()
+    assert apply(normalised, texts) == plain.to_list()
+
+
+def test_stable_characters_neither_change_nor_combine():
+    stable = re.compile(f"[{STABLE}]")
+    found = [chr(code) for code in range(sys.maxunicode + 1) if stable.match(chr(code))]
+    assert len(found) > 30_000
+    two = [
+        d.split() for d in map(unicodedata.decomposition, map(chr, range(sys.maxunicode + 1))) if d[:1] not in ("", "<")
+    ]
+    second = {chr(int(parts[1], 16)) for parts in two if len(parts) == 2}
+    hangul = set(map(chr, [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]))  # composed by rule, not by table
+    assert all(unicodedata.is_normalized("NFKC", char) and not unicodedata.combining(char) for char in found)
+    assert not (second | hangul) & set(found)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(alphabet=MIXED, max_size=12), min_size=1), st.integers(1, 3))
+def test_openings_tell_no_equal_texts_apart(texts, words):
+    whole, first = apply(normalised, texts), apply(lambda text: opening(text, words=words), texts)
+    again = apply(lambda text: opening(text, words=words), whole)
+    assert first == again, "the opening depends on the normalised text alone"
+    assert first == [" ".join(text.split(" ")[:words]) for text in whole]
 
 
 @given(st.lists(st.text(alphabet=st.characters(codec="utf-8"), max_size=40), min_size=1))

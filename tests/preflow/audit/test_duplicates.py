@@ -1,9 +1,13 @@
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from preflow.audit import minhash
-from preflow.audit.duplicates import Contradictions, DuplicateClusters, contradictions, exact_clusters, near_clusters
+from preflow.audit.duplicates import contradictions, exact_clusters, near_clusters
+from preflow.audit.schemas import Contradictions, DuplicateClusters
+from preflow.text import normalised
 from tests.preflow.feedback import argument_pairs, comparison, comparisons, vote, votes
 
 SETTINGS = {"threshold": 0.8, "num_perm": 128, "seed": 1}
@@ -52,6 +56,24 @@ def test_exact_clusters_ignore_case_space_form_and_order():
     assert found["n_exact"].to_list() == [2, 2, 1, 1]
     assert found["exact_cluster"].to_list()[:2] == [min(row["pair_id"] for row in rows[:2])] * 2
     assert found["swapped"][0] != found["swapped"][1]
+
+
+SIDE = st.text(alphabet=st.sampled_from("aAb \t\u00e9e\u0301\ufb01fi"), min_size=1, max_size=5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["", "q", "r"]), SIDE, SIDE), min_size=1, max_size=30, unique=True))
+def test_exact_clusters_are_those_of_the_whole_normalised_texts(texts):
+    rows = comparisons([comparison(*text) for text in texts])
+    found = rows.join(exact_clusters(rows), on="pair_id", maintain_order="left")
+    sides = found.with_columns(a=normalised(pl.col("response_a")), b=normalised(pl.col("response_b"))).collect()
+    key = [(group, *sorted(pair)) for group, *pair in sides.select("prompt_group", "a", "b").iter_rows()]
+    assert sides["n_exact"].to_list() == [key.count(one) for one in key]
+    for cluster, one in zip(sides["exact_cluster"], key, strict=True):
+        same = [pair_id for pair_id, other in zip(sides["pair_id"], key, strict=True) if other == one]
+        assert cluster == min(same)
+    shared = sides.filter(pl.col("n_exact") > 1)
+    assert shared["swapped"].to_list() == (shared["a"] > shared["b"]).to_list()
 
 
 def test_exact_duplicates_are_near_duplicates_even_when_short():

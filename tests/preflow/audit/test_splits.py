@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflow.audit.duplicates import near_clusters
-from preflow.audit.splits import Splits, leakage, split_by_group
+from preflow.audit.schemas import Splits
+from preflow.audit.splits import leakage, split_by_group
 from tests.preflow.feedback import argument_pairs, comparison, comparisons
 
 TENTHS = {"validation_fraction": 0.1, "test_fraction": 0.1, "seed": 0}

@@ -2,7 +2,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from preflow.audit.votes import AnnotatorQuality, VoteSummary, aggregation_against_gold, summarise_votes
+from preflow.audit.schemas import AnnotatorQuality, VoteSummary
+from preflow.audit.votes import aggregation_against_gold, summarise_votes
 from tests.preflow.feedback import comparison, comparisons, content_hash, judged_items, vote, votes
 
 MODELS = ("dawid_skene", "mace")

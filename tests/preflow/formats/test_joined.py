@@ -25,7 +25,8 @@ def test_reviews_join_answers_and_questions(take):
 
 
 def test_a_review_of_an_answer_that_is_nowhere_is_refused(take):
-    found = take(reviews=[REVIEW | {"score": [9, 8]}], answers=ANSWERS[:1], questions=QUESTIONS)
+    reviews = [REVIEW | {"score": [9, 8]}, REVIEW | {"answer2_id": "z", "score": [9, 8]}]
+    found = take(reviews=reviews, answers=[ANSWERS[0], ANSWERS[1] | {"answer_id": "z"}], questions=QUESTIONS)
     assert [(one["reason"], one["detail"]) for one in found.quarantine] == [
         ("no_partner", "answer2_id y is in no file of the folder")
     ]

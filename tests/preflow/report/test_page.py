@@ -6,11 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from preflow.audit.duplicates import Contradictions, DuplicateClusters
-from preflow.audit.votes import AnnotatorQuality, VoteSummary
+from preflow.audit.schemas import AnnotatorQuality, Contradictions, DuplicateClusters, VoteSummary
 from preflow.evaluation import evaluate
 from preflow.report import render_report
-from preflow.report.sections import SUSPECTS
+from preflow.report.sections import LONGEST_RAW, SUSPECTS
 from preflow.reward.schemas import RewardPredictions
 from preflow.schemas import PreferencePairs, Quarantine
 
@@ -31,6 +30,9 @@ ANSWERS = (
     "Belgrade, Budapest, Vienna",
 )
 N = 240
+# The first cells of tables that are wider than their place, so that a reader has to scroll sideways.
+CUT_OFF = """return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)
+    .map(e => e.innerText.slice(0, 40))"""
 
 
 def ids(prefix, count=N):
@@ -196,19 +198,32 @@ def empty(inputs):
     }
 
 
+def suspects_of(page):
+    return page.split('<section id="suspicious">')[1].split("</section>")[0]
+
+
 def test_page_shows_the_figures_it_was_given(inputs, page):
     assert "260 rows in = 240 kept + 5 refused + 15 merged. None is lost." in page
     accuracy = inputs["evaluation"]["test"]["model"]["accuracy"]
     assert f"{accuracy['estimate']:.3f} [{accuracy['low']:.3f}, {accuracy['high']:.3f}]" in page
     assert "p &lt; 0.001" in page
     assert "p = 0.039): the worker model is better." in page
-    assert page.count("<details>") == SUSPECTS
+    assert suspects_of(page).count("<details>") == SUSPECTS
 
 
 def test_most_suspicious_pair_comes_first(inputs, page):
-    first = page.split("<details>")[1]
+    first = suspects_of(page).split("<details>")[1]
     assert inputs["pairs"]["pair_id"][5][:8] in first
     assert "surprise 9.00" in first
+
+
+def test_refused_row_is_shown_up_to_a_limit(inputs):
+    raw = json.dumps({"prompt": "x" * (2 * LONGEST_RAW)})
+    inputs["quarantine"] = inputs["quarantine"].with_columns(raw=pl.lit(raw))
+    page = render_report(**inputs)
+    assert f"votes.jsonl:12, its first {LONGEST_RAW:,} characters" in page
+    assert "x" * (LONGEST_RAW - 12) in page
+    assert "x" * LONGEST_RAW not in page
 
 
 def test_same_input_same_bytes(inputs, page):
@@ -241,9 +256,31 @@ def test_leak_and_lost_rows_are_said_aloud(inputs):
 
 def test_empty_run_says_so_in_each_section(inputs):
     page = render_report(**empty(inputs))
-    for said in ("No source.", "Nothing was refused.", "No votes", "No comparisons.", "No contradiction was found.",
-                 "No preference pairs.", "there is no pair", "No pair was scored."):  # fmt: skip
+    for said in ("No source.", "Nothing was refused.", "No votes", "No comparisons.", "No preference pairs.",
+                 "there is no pair", "No pair was scored."):  # fmt: skip
         assert said in page
+
+
+def test_data_without_contradictions_says_so(inputs):
+    page = render_report(**{**inputs, "contradictions": inputs["contradictions"].clear()})
+    assert "No contradiction was found." in page
+
+
+def test_single_votes_say_nothing_of_agreement(inputs):
+    inputs["votes_summary"] = inputs["votes_summary"].with_columns(n_votes=1, n_a=1, n_b=0, entropy=0.0)
+    inputs["agreement"] |= {"alpha": None, "unanimous_share": None}
+    page = render_report(**inputs)
+    assert "Agreement cannot be measured" in page
+    assert "Vote entropy" not in page
+
+
+def test_top_of_the_page_names_every_section_with_its_finding(page):
+    contents = page.split("<nav")[1].split("</nav>")[0]
+    titles = re.findall(r"<h2>(.*?)</h2>", page)
+    findings = re.findall(r'<p class="finding">(.*?)</p>', page)
+    assert len(titles) == len(findings) == 9
+    for title, finding in zip(titles, findings, strict=True):
+        assert f"<b>{title}</b>{finding}</a>" in contents
 
 
 @pytest.mark.parametrize("path", ["https://example.org/a.parquet", "/data/a.parquet", "javascript:alert(1)"])
@@ -288,6 +325,7 @@ def test_browser_renders_it_cleanly_at_every_width(page, browser, tmp_path):
     for width in (390, 768, 1280):
         open_at(browser, path, width)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert browser.execute_script(CUT_OFF) == []
     assert browser.title.startswith("Feedback report")
     assert browser.execute_script("return document.querySelectorAll('main script, main img').length") == 0
     text = browser.execute_script("return document.querySelector('.passage.chosen pre').textContent")

@@ -31,7 +31,7 @@ def fitted(pairs, votes, flip_rate=0.0):
 
     def loss(values):
         noise, tie_below, longer, listed, first = values
-        guess = Annotator("guess", np.exp(noise), np.exp(tie_below), longer, listed, first, flip_rate)
+        guess = Annotator("guess", np.exp(noise), np.exp(tie_below), longer, listed, first=first, flip_rate=flip_rate)
         parts = difference @ [1, longer, listed, first]
         picked = choice_probabilities(guess, parts)[np.arange(len(pairs)), choices(votes)]
         return -np.log(picked).mean()

@@ -1,0 +1,1 @@
+"""Language-model policies: encoding, log-probabilities, reference store, training, sampling."""
