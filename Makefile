@@ -30,6 +30,7 @@ lint: $(READY) ## style, types, and whether dvc.yaml is what the assets say
 	python -m pipelines dvc --check
 
 ui: $(READY) ## Dagster with its daemon, on http://127.0.0.1:3000
+	dagster instance info > /dev/null
 	dagster dev -m pipelines.definitions
 
 $(READY): requirements.lock requirements-weights.lock pyproject.toml

@@ -72,6 +72,7 @@ def verify() -> None:
 
 
 def _graph() -> Graph:
+    os.chdir(ROOT)  # relative paths in params.yaml start here
     try:
         return Graph(ROOT)
     except ParamsError as error:

@@ -1,5 +1,6 @@
 """Everything that Dagster is given: assets, checks, jobs, schedules, sensors and resources."""
 
+import os
 from typing import Any
 
 import dagster as dg
@@ -77,4 +78,5 @@ def dead_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
 @dg.definitions
 def defs() -> dg.Definitions:
     """The definitions of this project, built when Dagster asks for them."""
+    os.chdir(ROOT)  # relative paths in params.yaml start here
     return build(Graph(ROOT))

@@ -29,7 +29,7 @@ def commit(root: Path, stage: str) -> None:
     while True:
         try:
             with Repo(str(root)) as repo:
-                repo.commit(stage, force=True)
+                repo.commit(f"{root / 'dvc.yaml'}:{stage}", force=True)
         except LockError:
             if time.monotonic() > deadline:
                 raise

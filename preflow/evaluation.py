@@ -115,7 +115,8 @@ def evaluate(predictions: pl.DataFrame, pairs: pl.DataFrame, *, bootstrap: int, 
     Accuracy is against the recorded label, a tie in reward counting half. Log-loss is the cross-entropy with the vote
     share; for calibration the outcome is the share of votes for the side that the model prefers. The baselines:
     `length` (Bradley-Terry on log length, fitted on train), `longer` (the longer one wins) and `majority` (the side, a
-    or b, that wins most often in train). On train the model's predictions are out of fold, the baselines' are not.
+    or b, that wins most often in train; a coin where the source lists the better one on the same side throughout). On
+    train the model's predictions are out of fold, the baselines' are not.
 
     Raises
     ------
@@ -173,7 +174,9 @@ def _baselines(table: pl.DataFrame) -> dict[str, np.ndarray]:
     weight = fit_bradley_terry(length[train, None], table["vote_share"].to_numpy()[train], l2=1e-6)
     is_a = (table["chosen_is"] == "a").to_numpy()
     share_a = (is_a[train].sum() + 1) / (train.sum() + 2)  # Laplace's rule: never certain
-    majority = logit(share_a) * np.where(is_a, 1, -1)
+    # A source that always lists the better response on one side says nothing by it: no baseline may know that side.
+    informative = 0 < is_a.mean() < 1
+    majority = logit(share_a) * np.where(is_a, 1, -1) * informative
     return {"length": length * weight[0], "longer": np.sign(length), "majority": majority}
 
 

@@ -78,7 +78,7 @@ def contradictions(comparisons: pl.LazyFrame, votes: pl.LazyFrame) -> pl.DataFra
     """
     verdicts = _verdicts(comparisons, votes)
     same_order = pl.col("swapped") == pl.col("swapped_other")
-    there = pl.when(same_order).then(pl.lit("there")).otherwise(pl.lit("there, where a and b stand the other way round"))
+    there = pl.when(same_order).then(pl.lit("there")).otherwise(pl.lit("there, where a and b are exchanged"))
     between = (
         verdicts.join(verdicts, on="exact_cluster", suffix="_other")
         .filter(pl.col("pair_id") < pl.col("pair_id_other"), pl.col("low_wins") != pl.col("low_wins_other"))

@@ -8,12 +8,15 @@ from preflow.world.tasks import DIGITS, FAMILIES, KIND_OF, KINDS, LETTERS
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 ROLES = ("<system>", "<user>", "<assistant>")
+TEN = "10"
+"""A score, so that it is no 1 with something behind it; no task has it."""
 GOAL_WORDS = ("score", "length", "style", "correct", "level")
 """Words that no task uses: with them a system message can state a goal, as in "score : 7"."""
 WORDS = tuple(
     dict.fromkeys(
         (
             *DIGITS,
+            TEN,
             *LETTERS,
             *KIND_OF,
             *KINDS,
@@ -38,7 +41,7 @@ CHAT_TEMPLATE = (
 def world_tokenizer() -> PreTrainedTokenizerFast:
     """A word-level tokenizer with a chat template (system, user and assistant turns); unknown words become `<unk>`.
 
-    Words are separated by spaces in what it decodes; numbers are read digit by digit, signs apart.
+    Words and digits are separated by spaces in what it decodes; signs are read apart, so "score: 7.5" is five tokens.
     """
     # The other special tokens are no words of the model, so their text inside a message stays text that is unknown.
     vocabulary = {word: i for i, word in enumerate((UNKNOWN, *WORDS))}
@@ -47,7 +50,6 @@ def world_tokenizer() -> PreTrainedTokenizerFast:
         [
             pre_tokenizers.WhitespaceSplit(),
             pre_tokenizers.Split(Regex(r"[:+.,!-]"), "isolated"),
-            pre_tokenizers.Digits(individual_digits=True),
         ]
     )
     return PreTrainedTokenizerFast(

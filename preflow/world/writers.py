@@ -23,7 +23,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Habits:
-    """How often a writer does what; probabilities."""
+    """How often a writer does what; probabilities.
+
+    Raises
+    ------
+    ValueError
+        `error` is 1 or more: the errors would never end.
+    """
 
     error: float
     """An answer is corrupted, at the highest level; in proportion at lower ones. After an error another may follow."""
@@ -33,6 +39,10 @@ class Habits:
     """A task is declined, at the highest level; in proportion at lower ones."""
     style: float
     """An answer has an opener; a bullet; a closer."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.error < 1:
+            raise ValueError(f"error is {self.error}, but it has to be at least 0 and below 1, or errors never end")
 
 
 def write(task: Task, habits: Habits, rng: np.random.Generator) -> str:

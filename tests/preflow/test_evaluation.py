@@ -123,6 +123,13 @@ def table(n=200):
     return pairs, rewards.with_columns(probability=pl.lit(1 / (1 + math.exp(-2))))
 
 
+def test_a_side_that_always_wins_is_no_baseline():
+    pairs, predictions = table()
+    listed_first = pairs.with_columns(chosen_is=pl.lit("a"))
+    result = evaluate(predictions, listed_first, bootstrap=2000, bins=10, seed=0)["test"]
+    assert result["majority"]["accuracy"]["estimate"] == 0.5
+
+
 def test_evaluation_worked_by_hand():
     pairs, predictions = table()
     result = evaluate(predictions, pairs, bootstrap=2000, bins=10, seed=0)["test"]

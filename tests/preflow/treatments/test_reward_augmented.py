@@ -193,7 +193,7 @@ def test_rescaled_rewards_give_the_same_rows(scored_pairs, record_claim, factor,
     same = ["source_pair_id", "reason", "kept", "chosen", "rejected", "chosen_is"]
     assert plain.select(same).equals(other.select(same))
     assert not plain.select("goal").equals(other.select("goal"))
-    record_claim(f"the same {len(plain)} rows and labels under {factor:g} r + {shift:g}")
+    record_claim(f"the same {len(plain)} rows and labels under three affine maps")
 
 
 def test_several_attributes(make_pair, make_pairs):

@@ -41,7 +41,7 @@ def test_exactly_the_floor_ties_by_id_identical_set_aside(pairs, record_claim, s
     reasons = dict(treated["reason"].value_counts().iter_rows())
     assert reasons == {"easiest": kept, "identical_responses": 3} | ({"too_hard": 10 - kept} if kept < 10 else {})
     assert TreatedPairs.is_valid(treated)
-    record_claim(f"floor({share:g} x 10) = {kept} of 10 tied pairs by id, 3 identical set aside first")
+    record_claim("shares .29 to 1 of 10 tied pairs: exactly the floor, by id; 3 identical pairs set aside first")
 
 
 @pytest.mark.parametrize(("share", "n", "kept"), [(0.29, 100, 29), (0.57, 100, 57), (0.1, 30, 3)])

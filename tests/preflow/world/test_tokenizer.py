@@ -36,7 +36,7 @@ def test_a_conversation_worked_by_hand():
     messages = [{"role": "system", "content": "score: 10"}, {"role": "user", "content": "add : 3 + 4"}]
     text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert text == "<system> score: 10 <end> <user> add : 3 + 4 <end> <assistant> "
-    tokens = ["<system>", "score", ":", "1", "0", "<end>", "<user>", "add", ":", "3", "+", "4", "<end>", "<assistant>"]
+    tokens = ["<system>", "score", ":", "10", "<end>", "<user>", "add", ":", "3", "+", "4", "<end>", "<assistant>"]
     assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == tokens
     answered = tokenizer.apply_chat_template([*messages, {"role": "assistant", "content": "7"}], tokenize=False)
     assert answered == text + "7 <end>"

@@ -76,3 +76,8 @@ def test_writing_repeats_with_the_seed(tasks):
     habits = Habits(error=0.5, cut=0.2, refusal=0.1, style=0.2)
     made = [demonstrations(tasks, habits, np.random.default_rng(4), system_share=0.5, true_share=0.5) for _ in range(2)]
     assert made[0] == made[1]
+
+
+def test_errors_without_end_are_refused():
+    with pytest.raises(ValueError, match="below 1"):
+        Habits(error=1.0, cut=0.0, refusal=0.0, style=0.0)
