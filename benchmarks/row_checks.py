@@ -16,7 +16,6 @@ import typer
 
 from pipelines.expectations import ephemeral_context, validate
 from preflow.audit.duplicates import exact_clusters
-from preflow.formats.base import Row
 from preflow.ingest.canonical import checked, digest, with_hashes
 from preflow.schemas import Comparisons
 
@@ -106,9 +105,7 @@ def hashing(comparisons: pl.DataFrame) -> Work:
     """The ids of the same rows, as the ingest makes them."""
     stated = comparisons.with_columns(by_margin=pl.lit(value=False), label=pl.lit(None, dtype=pl.String))
     frame = checked(stated, max_field_chars=100_000, min_score_margin=0.0)
-    texts = comparisons.select("prompt", "response_a", "response_b").iter_rows()
-    rows = [Row(prompt=prompt, response_a=a, response_b=b) for prompt, a, b in texts]
-    return lambda: with_hashes(frame, rows)
+    return lambda: with_hashes(frame)
 
 
 def measured(work: dict[str, Work], rounds: int) -> dict[str, list[float]]:

@@ -209,14 +209,15 @@ def _column_schema(schema: type[dy.Schema] | None) -> dict[str, Any]:
     if schema is None:
         return {}
     columns = [
-        dg.TableColumn(name, str(column.dtype), column.description, _constraints(column))
+        dg.TableColumn(name, str(column.dtype).partition("(")[0], column.description, _constraints(column))
         for name, column in schema.columns().items()
     ]
     return {"dagster/column_schema": dg.TableSchema(columns)}
 
 
 def _constraints(column: dy.Column) -> dg.TableColumnConstraints:
-    bounds = [
+    bounds = [f"one of {', '.join(column.categories)}"] if isinstance(column, dy.Enum) else []
+    bounds += [
         f"{name} {value}" for name in ("min", "max", "regex") if (value := getattr(column, name, None)) is not None
     ]
     return dg.TableColumnConstraints(nullable=column.nullable, unique=column.unique or column.primary_key, other=bounds)

@@ -164,20 +164,34 @@ def _names(conditions: Mapping[str, pl.Expr]) -> pl.Expr:
     return pl.lit(pl.Series(subsets, dtype=pl.List(pl.String))).gather(pl.sum_horizontal(bits))
 
 
-def with_hashes(frame: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
-    """Good rows, as a frame and as they were stated, as `Comparisons`.
+def with_hashes(frame: pl.DataFrame) -> pl.DataFrame:
+    """Good rows as `Comparisons`.
 
     pair_id is over the texts as they are, prompt_group over the normalised prompt. Rows without a prompt are grouped
-    by their two normalised responses in either order, or all would be one group.
+    by their two normalised responses in either order, or all would be one group. Both are `digest`s, their JSON made
+    by the column.
     """
-    promptless = pl.col("said") == ""
-    normal = frame.select(
-        normalised(pl.col("said")),
+    promptless, message = pl.col("said") == "", pl.element().struct
+    turn = pl.format("[{},{}]", _json(message.field("role").cast(pl.String)), _json(message.field("content")))
+    prompt = pl.col("prompt").list.eval(turn).list.join(",")
+    either = pl.format("[[{},{}]]", _json(pl.min_horizontal("a", "b")), _json(pl.max_horizontal("a", "b")))
+    said = pl.format("[{}]", _json(normalised(pl.col("said"))))
+    normal = frame.lazy().with_columns(
         a=normalised(only_where(promptless, pl.col("response_a"))),
         b=normalised(only_where(promptless, pl.col("response_b"))),
     )
-    groups = [digest(said) if said else digest(sorted([a, b])) for said, a, b in normal.iter_rows()]
-    pair_ids = [pair_id_of(row.prompt, row.response_a, row.response_b) for row in rows]
-    return frame.with_columns(
-        pair_id=pl.Series(pair_ids, dtype=pl.String), prompt_group=pl.Series(groups, dtype=pl.String)
-    ).select(Comparisons.column_names())
+    texts = normal.select(
+        pair_id=pl.format("[[{}],{},{}]", prompt, _json(pl.col("response_a")), _json(pl.col("response_b"))),
+        prompt_group=pl.when(promptless).then(either).otherwise(said),
+    )
+    return frame.with_columns(_hashed(column) for column in texts.collect()).select(Comparisons.column_names())
+
+
+def _json(text: pl.Expr) -> pl.Expr:
+    """A text as a JSON string; polars writes JSON for structs only."""
+    return pl.struct(t=text).struct.json_encode().str.strip_prefix('{"t":').str.strip_suffix("}")
+
+
+def _hashed(texts: pl.Series) -> pl.Series:
+    hashes = [sha256(text).hexdigest()[:32] for text in texts.cast(pl.Binary).to_list()]
+    return pl.Series(texts.name, hashes, dtype=pl.String)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from tqdm import tqdm
 
 from preflow.formats.base import Row, RowError, Stated, as_json, refusal
 from preflow.formats.recognise import Source, items_of, plan
@@ -39,7 +40,7 @@ class Ingested:
 
 
 def ingest(
-    path: Path | None,
+    path: Path,
     *,
     formats: Mapping[str, str],
     hub: Sequence[HubDataset],
@@ -57,7 +58,10 @@ def ingest(
     Raises FeedbackError if nothing can be read, if a format is unknown, if every row is refused, or if the rows do not
     add up.
     """
-    files, skipped = find_files(path) if path is not None else ([], [])
+    files, skipped = find_files(path)
+    if not files and not hub:
+        known = "jsonl, json, csv, parquet or arrow (or .gz of these)"
+        raise FeedbackError(f"feedback.path: no file under {path} is {known}, and feedback.hub names no dataset")
     intake = _Intake(scratch, max_field_chars, min_score_margin)
     for source in plan(files, formats, hub):
         intake.read(source)
@@ -101,7 +105,7 @@ class _Intake:
         self._tally = Counter()
         chunk: list[Stated] = []
         chars = 0
-        for stated in self._stated(source):
+        for stated in tqdm(self._stated(source), desc=source.name, unit=" rows", disable=None):
             chunk.append(stated)
             chars += len(stated.row.response_a) + len(stated.row.response_b)
             if len(chunk) >= CHUNK_ROWS or chars >= CHUNK_CHARS:
@@ -177,7 +181,7 @@ class _Intake:
         for position in bad.arg_true():
             self._refuse_row(source, chunk[position], rows["reason"][position], rows["detail"][position])
         good = [stated.row for stated, is_bad in zip(chunk, bad, strict=True) if not is_bad]
-        comparisons = with_hashes(rows.filter(~bad), good)
+        comparisons = with_hashes(rows.filter(~bad))
         is_new = [self._is_new(pair_id, row) for pair_id, row in zip(comparisons["pair_id"], good, strict=True)]
         self._comparisons.append(comparisons.filter(pl.Series(is_new, dtype=pl.Boolean)))
         kept = sum(is_new)

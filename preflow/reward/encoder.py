@@ -81,7 +81,7 @@ def embed_texts(
         zip(missing, token_ids([distinct[name] for name in missing], encoder.folder, max_tokens), strict=True)
     )
     batches = _batches(tokens, batch_size)
-    with tqdm(total=len(missing), desc="embeddings", unit="text") as progress:
+    with tqdm(total=len(missing), desc="embeddings", unit=" texts", disable=None) as progress:
         for start in range(0, len(batches), BATCHES_PER_SHARD):
             shard = {}
             for names in batches[start : start + BATCHES_PER_SHARD]:

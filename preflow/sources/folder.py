@@ -28,7 +28,7 @@ class DataFile:
 def find_files(path: Path) -> tuple[list[DataFile], list[str]]:
     """The data files under `path` in order of name, and the names of the files that hold no feedback.
 
-    Raises FeedbackError if there is nothing to read.
+    Raises FeedbackError if there is no such file or folder, or the file is of no known type.
     """
     if not path.exists():
         raise FeedbackError(f"feedback.path: {path} does not exist; name a file or a folder")
@@ -37,10 +37,6 @@ def find_files(path: Path) -> tuple[list[DataFile], list[str]]:
     root = path.parent if path.is_file() else path
     paths = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
     kept = [one for one in paths if is_data_file(one.name) and one.name not in DATASETS_STATE]
-    if not kept:
-        raise FeedbackError(
-            f"feedback.path: no file under {path} is jsonl, json, csv, parquet or arrow (or .gz of these)"
-        )
     files = [DataFile(one, one.relative_to(root).as_posix(), _source(one, root)) for one in kept]
     return files, [one.relative_to(root).as_posix() for one in paths if one not in set(kept)]
 

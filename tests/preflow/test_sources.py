@@ -167,8 +167,7 @@ def test_a_folder_is_walked_in_order_and_the_rest_is_listed(tmp_path):
 def test_nothing_to_read_is_an_error_that_says_so(tmp_path):
     with pytest.raises(FeedbackError, match="does not exist"):
         find_files(tmp_path / "nowhere")
-    with pytest.raises(FeedbackError, match="no file under"):
-        find_files(tmp_path)
+    assert find_files(tmp_path) == ([], [])  # the Hub may be the only source
     (tmp_path / "a.txt").touch()
     with pytest.raises(FeedbackError, match="no known type"):
         find_files(tmp_path / "a.txt")

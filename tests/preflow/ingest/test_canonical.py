@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflow.formats.base import Row, Stated
-from preflow.ingest.canonical import SPECIAL_TOKENS, checked, comparison_frame, pair_id_of, with_hashes
+from preflow.ingest.canonical import SPECIAL_TOKENS, checked, comparison_frame, digest, pair_id_of, with_hashes
 from preflow.sources.records import Record
 
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2003\u2028\u2029\u202f\u205f\u3000"
@@ -86,17 +86,24 @@ def test_every_row_gets_the_reason_and_the_flags_of_the_definitions(drawn):
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(rows(), min_size=1, max_size=30))
-def test_ids_say_which_texts_are_the_same(drawn):
+def test_ids_are_digests_of_the_texts_and_of_the_normalised_prompt(drawn):
     frame = checked(frame_of(drawn), max_field_chars=100, min_score_margin=0)
-    hashed = with_hashes(frame, drawn)
+    hashed = with_hashes(frame)
     assert hashed["pair_id"].to_list() == [pair_id_of(row.prompt, row.response_a, row.response_b) for row in drawn]
     said = ["\n".join(f"{message['role']}: {message['content']}" for message in row.prompt) for row in drawn]
     keys = [
         normal(text) if text else tuple(sorted([normal(row.response_a), normal(row.response_b)]))
         for text, row in zip(said, drawn, strict=True)
     ]
-    for key, group in zip(keys, hashed["prompt_group"], strict=True):
-        assert [key == other for other in keys] == [group == other for other in hashed["prompt_group"]]
+    assert hashed["prompt_group"].to_list() == [digest(key if isinstance(key, str) else list(key)) for key in keys]
+
+
+def test_ids_are_digests_whatever_the_character():
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
+    pieces = ["".join(every[start : start + 5_000]) for start in range(0, len(every), 5_000)]
+    drawn = [Row(prompt=[{"role": "user", "content": piece}], response_a=piece, response_b="b") for piece in pieces]
+    hashed = with_hashes(checked(frame_of(drawn), max_field_chars=10_000, min_score_margin=0))
+    assert hashed["pair_id"].to_list() == [pair_id_of(row.prompt, row.response_a, row.response_b) for row in drawn]
 
 
 def test_a_text_is_blank_exactly_if_it_has_no_opening():

@@ -13,6 +13,7 @@ import preflow.ingest.intake
 from preflow.ingest.intake import ingest
 from preflow.schemas import Comparisons, Quarantine, Votes
 from preflow.sources import FeedbackError
+from preflow.sources.hub import HubDataset
 
 
 def take(path, scratch, *, margin=0.5, max_field_chars=100_000):
@@ -261,3 +262,15 @@ def test_the_raw_of_a_refused_row_is_cut_at_the_cap(tmp_path):
     _, _, quarantine = adds_up(take(path, tmp_path / "s", max_field_chars=100))
     assert quarantine["reason"].to_list() == ["field_too_long"]
     assert len(quarantine["raw"].item()) == 100
+
+
+def test_a_folder_without_data_needs_a_hub_dataset(tmp_path):
+    """An empty folder beside a Hub dataset is fine; offline, the Hub's name and what to set are said."""
+    (tmp_path / "inputs").mkdir()
+    with pytest.raises(FeedbackError, match=r"no file under .* and feedback\.hub names no dataset"):
+        take(tmp_path / "inputs", tmp_path / "scratch")
+    hub = [HubDataset("owner/name", "main", "train")]
+    with pytest.raises(FeedbackError, match=r"hf://owner/name@main/train cannot be loaded.*HF_HUB_OFFLINE"):
+        ingest(
+            tmp_path / "inputs", formats={}, hub=hub, max_field_chars=9, min_score_margin=0, scratch=tmp_path / "hub"
+        )

@@ -119,9 +119,9 @@ def test_easier_half_beats_all_and_a_random_half(record_claim):
         accuracies(*kept, taste=TASTE).mean() for kept in (("curriculum", 0.5), ("easiest", 1.0), ("random", 0.5))
     ]
     figure = (
-        f"{easy.mean():.3f} against {everything.mean():.3f} (all) and {drawn.mean():.3f} (random half), p at most {p:.0e} "
-        f"where few pairs teach the easy part; where that is short of data itself all data win: {hungry[0]:.3f} against "
-        f"{hungry[1]:.3f} (all) and {hungry[2]:.3f} (random half)"
+        f"{easy.mean():.3f} against {everything.mean():.3f} (all) and {drawn.mean():.3f} (random half), p at most "
+        f"{p:.0e}, where few pairs teach the easy part; where that is short of data all data win: {hungry[0]:.3f} "
+        f"against {hungry[1]:.3f} (all) and {hungry[2]:.3f} (random half)"
     )
     record_claim(figure, holds=bool(holds), seeds=len(SEEDS))
     assert holds
