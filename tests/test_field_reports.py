@@ -324,7 +324,7 @@ def test_e43_verify_names_a_corrupt_cache_object_and_a_changed_output(recorded, 
     output.write_text("other rows")
     found = list(corrupt(tmp_path))
     assert [line.split(":")[0] for line in found] == ["data/rows.txt", str(cached.relative_to(tmp_path))]
-    assert found[1].endswith("corrupt; delete it")
+    assert found[1].endswith("corrupt; delete it, then `dvc repro`")
     assert CliRunner().invoke(cli.app, ["verify"]).exit_code == 1
 
 
