@@ -1,0 +1,57 @@
+"""The audit and the pairs, called as the plain functions they are on a handful of rows."""
+
+import polars as pl
+import pytest
+
+from assets.audit import AuditParams, aggregate_votes, deduplicate
+from assets.pairs import PairsParams, decide
+from preflow.audit.schemas import Contradictions, DuplicateClusters, Splits, VoteSummary
+from preflow.schemas import PreferencePairs
+from tests.preflow.feedback import comparison, comparisons, vote, votes
+
+AUDIT = AuditParams(
+    near_threshold=0.8,
+    num_perm=64,
+    validation_fraction=0.2,
+    test_fraction=0.2,
+    worker_model="dawid_skene",
+    worker_iterations=20,
+    seed=0,
+)
+PAIRS = PairsParams(label="majority", min_agreement=0.0, tokenizer="package:all-MiniLM-L6-v2", max_tokens=64)
+
+
+@pytest.fixture
+def feedback() -> tuple[pl.LazyFrame, pl.LazyFrame]:
+    """Six questions, one of them asked twice with the sides exchanged and judged the other way, one tied."""
+    rows = [comparison(f"question {n}", f"good answer {n}", f"bad answer {n}") for n in range(6)]
+    mirrored = comparison("question 0", "bad answer 0", "good answer 0")
+    cast = [vote(row["pair_id"], name, "a") for row in [*rows[:5], mirrored] for name in ("x", "y", "z")]
+    tied = [vote(rows[5]["pair_id"], name, choice) for name, choice in (("x", "a"), ("y", "b"))]
+    return comparisons([*rows, mirrored]), votes([*cast, *tied])
+
+
+def test_what_is_compared_twice_is_found_and_stays_in_one_split(feedback: tuple[pl.LazyFrame, pl.LazyFrame]) -> None:
+    clusters, contradictions, splits, leakage = deduplicate(*feedback, audit=AUDIT)
+    assert DuplicateClusters.validate(clusters.collect())["n_exact"].sort().to_list() == [1, 1, 1, 1, 1, 2, 2]
+    assert Contradictions.validate(contradictions.collect())["kind"].to_list() == ["mirrored"]
+    assert set(Splits.validate(splits.collect())["split"]) == {"train", "validation", "test"}
+    assert (leakage["prompt_groups"], leakage["exact_clusters"], leakage["near_clusters"]) == (0, 0, 0)
+
+
+def test_votes_become_pairs_and_ties_are_counted(feedback: tuple[pl.LazyFrame, pl.LazyFrame]) -> None:
+    rows, given = feedback
+    _, contradictions, splits, _ = deduplicate(rows, given, audit=AUDIT)
+    summary, _, agreement = aggregate_votes(rows, given, audit=AUDIT)
+    assert VoteSummary.validate(summary.collect())["n_votes"].sum() == agreement["n_votes"] == 20
+    pairs, outcomes = decide(rows, summary, splits, contradictions, pairs=PAIRS)
+    made = PreferencePairs.validate(pairs.collect())
+    assert outcomes == {"pair": 6, "tie": 1, "undecided": 0}
+    assert len(made) == 6
+    assert made.filter(pl.col("flags").list.contains("contradicted")).height == 2
+
+
+def test_the_same_feedback_gives_the_same_tables(feedback: tuple[pl.LazyFrame, pl.LazyFrame]) -> None:
+    once, again = (deduplicate(*feedback, audit=AUDIT)[:3] for _ in range(2))
+    assert len(once) == 3
+    assert all(frame.collect().equals(other.collect()) for frame, other in zip(once, again, strict=True))
