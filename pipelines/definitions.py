@@ -1,5 +1,6 @@
 """Everything that Dagster is given: assets, checks, jobs, schedules, sensors and resources."""
 
+import multiprocessing
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ from pipelines.checks import define_checks
 from pipelines.graph import Graph
 from pipelines.io_manager import ProjectIOManager
 from pipelines.layout import KINDS
+from pipelines.process import die_with_parent
 from pipelines.reaper import end_dead_runs
 from pipelines.sync import report_lock
 
@@ -32,7 +34,7 @@ def build(graph: Graph) -> dg.Definitions:
         jobs=[refinery],
         schedules=[nightly],
         sensors=[_lock_sensor(graph), dead_runs],
-        resources=resources(graph),
+        resources=step_resources(graph),
         executor=dg.multiprocess_executor.configured({"max_concurrent": 2}),
     )
 
@@ -41,6 +43,19 @@ def resources(graph: Graph) -> dict[str, Any]:
     """The I/O manager under the name of every kind, and each section of params.yaml under its own."""
     manager = ProjectIOManager(graph)
     return {**dict.fromkeys(KINDS, manager), **graph.params}
+
+
+def step_resources(graph: Graph) -> dict[str, Any]:
+    """The same for the processes of a multiprocess run, each of which dies with the process that started it."""
+    given = resources(graph)
+
+    @dg.io_manager
+    def tied(_: dg.InitResourceContext) -> dg.IOManager:
+        if multiprocessing.parent_process() is not None:
+            die_with_parent()
+        return given["table"]
+
+    return {**given, **dict.fromkeys(KINDS, tied)}
 
 
 def _lock_sensor(graph: Graph) -> dg.SensorDefinition:

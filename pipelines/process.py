@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -15,11 +16,11 @@ def die_with_parent() -> None:
 
     Without this, `kill -9` of DVC leaves the command of its stage running, and a rerun mixes the output of both.
     """
-    parent = os.getppid()
+    parent, started_by = os.getppid(), multiprocessing.parent_process()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != parent:  # it died before the call
+    if os.getppid() != parent or (started_by is not None and not started_by.is_alive()):  # it died before the call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
