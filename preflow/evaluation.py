@@ -70,7 +70,7 @@ def paired_bootstrap(
     return bootstrap_interval(np.subtract(first, second, dtype=np.float64), clusters, rounds=rounds, seed=seed)
 
 
-def mcnemar(first: np.ndarray, second: np.ndarray) -> dict[str, float]:
+def mcnemar(first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
     """Exact McNemar test (McNemar, 1947) of two predictors' correctness on the same rows, [n] each.
 
     Only rows where one is right and the other wrong say anything: under the null, each is the right one half the time.

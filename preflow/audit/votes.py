@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 from crowdkit.aggregation import MACE, DawidSkene
-from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
 from preflow.audit.schemas import AnnotatorQuality, VoteSummary
+from preflow.evaluation import mcnemar
 from preflow.schemas import CHOICES
 
 COUNTS = [f"n_{choice}" for choice in CHOICES]
@@ -59,16 +59,14 @@ def aggregation_against_gold(comparisons: pl.LazyFrame, summary: pl.LazyFrame) -
         .select(*(_credit(pl.col(name).cast(pl.String)).alias(name) for name in ("majority", "worker_label")))
         .collect()
     )
-    lead = rows["worker_label"] - rows["majority"]
-    better, worse = int((lead > 0).sum()), int((lead < 0).sum())
-    test = mcnemar([[0, better], [worse, 0]], exact=True) if len(rows) else None
+    test = mcnemar(rows["worker_label"].to_numpy(), rows["majority"].to_numpy())
     return {
         "n_gold": len(rows),
         "majority_accuracy": _mean(rows["majority"]),
         "worker_accuracy": _mean(rows["worker_label"]),
-        "n_worker_better": better,
-        "n_majority_better": worse,
-        "p_value": float(test.pvalue) if test else None,
+        "n_worker_better": test["only_first"],
+        "n_majority_better": test["only_second"],
+        "p_value": test["p_value"] if len(rows) else None,
     }
 
 

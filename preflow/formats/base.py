@@ -127,6 +127,15 @@ def votes_of(items: Iterable[Any], vote: Callable[[Any], Vote]) -> tuple[list[Vo
     return votes, refused
 
 
+def add_judgements(row: Row, records: Iterable[Record], vote: Callable[[Record], Vote]) -> None:
+    """Add the votes of a joined format, each a record of its own, and the refusals of those that cannot be made."""
+    for record in records:
+        try:
+            row.votes.append(vote(record))
+        except RowError as error:
+            row.refused_votes.append(refusal(record, error, of_vote=True))
+
+
 def text(value: Value, key: str) -> str:
     """The string under a key."""
     found = present(value, key)

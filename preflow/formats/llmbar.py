@@ -15,6 +15,7 @@ from preflow.formats.base import (
     Stated,
     Value,
     Vote,
+    add_judgements,
     as_prompt,
     choice,
     identity,
@@ -73,11 +74,7 @@ def _row(value: Value, judged: list[Record]) -> Row:
         gold=choice(value, "label", LABELS),
         extra=rest(value, "input", "output_1", "output_2", "label"),
     )
-    for record in judged:
-        try:
-            row.votes.append(_vote(record))
-        except RowError as error:
-            row.refused_votes.append(refusal(record, error, of_vote=True))
+    add_judgements(row, judged, _vote)
     return row
 
 

@@ -14,6 +14,7 @@ from preflow.formats.base import (
     Stated,
     Value,
     Vote,
+    add_judgements,
     as_prompt,
     choice,
     optional_text,
@@ -73,11 +74,7 @@ def _row(value: Value, judged: list[Record]) -> Row:
     models = str(value.get("cmp_key", "")).split("_")
     if len(models) == 2:
         row.model_a, row.model_b = models
-    for record in judged:
-        try:
-            row.votes.append(_verdict(record))
-        except RowError as error:
-            row.refused_votes.append(refusal(record, error, of_vote=True))
+    add_judgements(row, judged, _verdict)
     return row
 
 
