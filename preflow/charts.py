@@ -13,7 +13,10 @@ import polars as pl
 import vl_convert
 from statsmodels.stats.proportion import proportion_confint
 
+from preflow.comparison.paired import BASELINE
+
 BLUE, ORANGE, GREY = "#5b87ad", "#d4924f", "#8b8f94"
+CONTROL_HUES = {BASELINE: GREY, "start": "#bfc3c7"}  # policies that no goal was trained into
 WIDTH = 360  # labels included: three beside each other on a desk, one on a phone
 HEIGHT = 200
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # vl-convert brings the first: same measures on every machine
@@ -175,3 +178,90 @@ def _finish(chart: alt.Chart | alt.LayerChart, description: str, *, height: int 
         .configure_text(fontSize=12, color="#444")
     )  # fmt: skip
     return styled.to_dict()
+
+
+def treatment_differences(summary: Mapping[str, Any]) -> Spec:
+    """Each treatment's mean score minus that of plain training, by the first judge, with intervals, greatest first.
+
+    Blue where the two are separable, grey where they are not. `summary` is that of `preflow.comparison.summary`.
+    """
+    if "not_measured" in summary:
+        return _note(f"not measured: {summary['not_measured']}")
+    rows = [row for row in summary["contrasts"] if row["judge"] == summary["judges"][0] and row["baseline"] == BASELINE]
+    if not rows:
+        return _note(f"no treatment to compare with {BASELINE}")
+    columns = ("difference", "difference_low", "difference_high", "separable")
+    shown = pl.DataFrame(rows).sort(["difference", "treatment"], descending=[True, False]).select(_words(), *columns)
+    names = alt.Y("treatment:N", sort=shown["treatment"].to_list(), title=None)
+    hue = alt.condition("datum.separable", alt.value(BLUE), alt.value(GREY))
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=GREY, strokeDash=[4, 4]).encode(x="zero:Q")
+    base = alt.Chart(shown)
+    spans = base.mark_rule(strokeWidth=1.5).encode(
+        x=alt.X("difference_low:Q", axis=alt.Axis(tickCount=5), title="difference in score"),
+        x2="difference_high:Q",
+        y=names,
+        color=hue,
+    )
+    points = base.mark_point(filled=True, size=50, opacity=1).encode(x="difference:Q", y=names, color=hue)
+    return _finish(zero + spans + points, "Differences in score with 95 % intervals.", height=alt.Step(24))
+
+
+def treatment_goal_control(summary: Mapping[str, Any]) -> Spec:
+    """Mean score by goal asked for, by the first judge: a line with intervals a policy, those without goals grey.
+
+    `summary` is that of `preflow.comparison.summary`.
+    """
+    if "not_measured" in summary:
+        return _note(f"not measured: {summary['not_measured']}")
+    rows = [row for row in summary["goal_curve"] if row["judge"] == summary["judges"][0]]
+    if not rows:
+        return _note("no policy was asked for a goal")
+    shown = pl.DataFrame(rows).sort("treatment", "goal").select(_words(), "goal", "mean", "mean_low", "mean_high")
+    names = shown["treatment"].unique().sort().to_list()
+    hues = CONTROL_HUES | dict(zip((name for name in names if name not in CONTROL_HUES), (BLUE, ORANGE), strict=False))
+    scale = alt.Scale(domain=names, range=[hues.get(name, GREY) for name in names])
+    axis = alt.Axis(values=shown["goal"].unique().sort().to_list(), grid=False, labelOverlap=True)
+    base = alt.Chart(shown).encode(
+        x=alt.X("goal:Q", scale=alt.Scale(zero=False, padding=12), axis=axis, title="goal asked for"),
+        color=alt.Color("treatment:N", scale=scale, legend=alt.Legend(orient="top", title=None, columns=2)),
+    )
+    spans = base.mark_rule(strokeWidth=1.5).encode(
+        y=alt.Y("mean_low:Q", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5), title="mean score"),
+        y2="mean_high:Q",
+    )
+    lines = base.mark_line(strokeWidth=1.5, point=alt.OverlayMarkDef(size=45, opacity=1)).encode(y="mean:Q")
+    return _finish(spans + lines, "Mean score by goal asked for, with 95 % intervals.", height=HEIGHT)
+
+
+def accuracy_by_share(selection: Mapping[str, Any]) -> Spec:
+    """Validation accuracy by the share of pairs kept, easiest first; blue is the share that was picked.
+
+    `selection` is that of `preflow.policies.share`: `share`, and `curve` with `share`, `accuracy`, `low` and `high`.
+    """
+    if not selection["curve"]:
+        return _note("not measured: no pair was ranked")
+    picked = pl.col("share") == selection["share"]
+    shown = pl.DataFrame(selection["curve"]).sort("share").with_columns(picked=picked)
+    hue = alt.condition("datum.picked", alt.value(BLUE), alt.value(GREY))
+    axis = alt.Axis(values=shown["share"].to_list(), format="~%", grid=False, labelOverlap=True)
+    base = alt.Chart(shown).encode(
+        x=alt.X("share:Q", scale=alt.Scale(zero=False, padding=12), axis=axis, title="share of pairs kept")
+    )
+    spans = base.mark_rule(strokeWidth=1.5).encode(
+        y=alt.Y("low:Q", scale=alt.Scale(zero=False), axis=alt.Axis(format="~%", tickCount=5), title="accuracy"),
+        y2="high:Q",
+        color=hue,
+    )
+    points = base.mark_point(filled=True, size=50, opacity=1).encode(y="accuracy:Q", color=hue)
+    return _finish(spans + points, "Accuracy by share of pairs kept, with 95 % intervals.", height=HEIGHT)
+
+
+def _note(text: str) -> Spec:
+    """A picture that says why there is none."""
+    chart = alt.Chart(alt.Data(values=[{}])).mark_text(limit=WIDTH).encode(text=alt.value(text))
+    return _finish(chart, text, height=40)
+
+
+def _words() -> pl.Expr:
+    """Names of treatments as people read them."""
+    return pl.col("treatment").str.replace_all("_", " ")

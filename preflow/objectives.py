@@ -14,7 +14,13 @@ from torch.nn.functional import logsigmoid
 
 @dataclass(frozen=True)
 class PairLogprobs:
-    """Log-probabilities of a batch of pairs, each [B]. Only SFT goes without `rejected`."""
+    """Log-probabilities of a batch of pairs, each [B]. Only SFT goes without `rejected`.
+
+    Raises
+    ------
+    ValueError
+        A shape is not [B]: see `bradley_terry`.
+    """
 
     chosen: Tensor
     """log pi(chosen | prompt)."""
@@ -25,6 +31,9 @@ class PairLogprobs:
     chosen_reference: Tensor | None = None
     """log pi_ref(chosen | prompt), a constant."""
     rejected_reference: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check_shapes("log-probabilities and lengths", **vars(self))
 
     def pair(self) -> tuple[Tensor, Tensor]:
         """Both log pi, of chosen and of rejected, [B] each.
@@ -143,16 +152,20 @@ def bradley_terry(chosen: Tensor, rejected: Tensor, margin: Tensor | None) -> Te
     Raises
     ------
     ValueError
-        A shape is not [B]: [B, 1] beside [B] would broadcast to [B, B] and train on pairs that do not exist.
+        A shape is not [B]: [B, 1] beside [B] would broadcast to [B, B] and train on pairs that do not exist. Or a pair
+        has no finite margin, where others have one.
     """
-    shapes = {
-        name: tuple(t.shape)
-        for name, t in (("chosen", chosen), ("rejected", rejected), ("margin", margin))
-        if t is not None
-    }
-    if len(set(shapes.values())) != 1 or chosen.ndim != 1:
-        raise ValueError(f"rewards and margins must all be [B]; got {shapes}")
+    _check_shapes("rewards and margins", chosen=chosen, rejected=rejected, margin=margin)
+    if margin is not None and not (finite := margin.isfinite()).all():
+        lacking = len(margin) - int(finite.sum())
+        raise ValueError(f"{lacking} of {len(margin)} margins are not finite; say 0, or leave these pairs out")
     return -logsigmoid(chosen - rejected - (torch.zeros_like(chosen) if margin is None else margin))
+
+
+def _check_shapes(what: str, **tensors: Tensor | None) -> None:
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if tensor is not None}
+    if len(set(shapes.values())) != 1 or len(shapes["chosen"]) != 1:
+        raise ValueError(f"{what} must all be [B]; got {shapes}")
 
 
 def _check(beta: float, label_smoothing: float = 0.0) -> None:

@@ -19,10 +19,10 @@ class HhTranscripts(RecordFormat):
     """Chosen and rejected as transcripts."""
 
     name = "hh"
-    fields = r"chosen, rejected (transcripts with '\n\nHuman:' and '\n\nAssistant:' turns), no prompt"
+    fields = r"chosen, rejected (transcripts with '\n\nHuman:' and '\n\nAssistant:' turns); a prompt, if in both"
 
     def matches(self, value: Value) -> bool:
-        """Two transcripts and no prompt."""
+        """Two transcripts, and no prompt that is not in them."""
         return is_transcript_pair(value)
 
     def rows(self, value: Value) -> Iterator[Row]:
@@ -41,15 +41,17 @@ class HhTranscripts(RecordFormat):
             response_a=replies[0],
             response_b=replies[1],
             votes=[Vote(choice="a", kind="label")],
-            extra=rest(value, "chosen", "rejected"),
+            extra=rest(value, "chosen", "rejected", "prompt"),
             flags=flags,
         )
 
 
 def is_transcript_pair(value: Value) -> bool:
     """Whether chosen and rejected are transcripts that carry their own prompt."""
-    pair = (value.get("chosen"), value.get("rejected"))
-    return "prompt" not in value and all(isinstance(one, str) and TURN.match(one) and REPLY in one for one in pair)
+    pair, given = (value.get("chosen"), value.get("rejected")), value.get("prompt") or ""
+    return isinstance(given, str) and all(
+        isinstance(one, str) and one.startswith(given) and TURN.match(one) and REPLY in one for one in pair
+    )
 
 
 def turns(transcript: str) -> tuple[list[Message], list[str]]:

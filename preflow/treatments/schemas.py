@@ -20,7 +20,9 @@ class TreatedPairs(dy.Schema):
 
     pair_id = pair_id_column()
     source_pair_id = hash_column("The pair that the row was made from; equal to pair_id where its texts were kept.")
-    treatment = dy.String(regex="^[a-z0-9_]+$", description="What made the row, for instance reward_augmented.")
+    treatment = dy.String(
+        primary_key=True, regex="^[a-z0-9_]+$", description="What made the row, for instance reward_augmented."
+    )
     kept = dy.Bool(description="Whether the row is trained on.")
     reason = dy.String(regex="^[a-z0-9_]+$", description="Why the row was made, kept or left out.")
     prompt = messages_column("Chat messages before the responses, with the goal where there is one.")
@@ -90,3 +92,8 @@ class DifficultyScores(dy.Schema):
 def training_rows(treated: pl.DataFrame) -> pl.DataFrame:
     """The rows to train on: in the order that the treatment fixed, else by pair_id."""
     return treated.filter("kept").sort("order", "pair_id")
+
+
+def kept_rows(treated: pl.LazyFrame, split: str) -> pl.DataFrame:
+    """The kept rows of one split."""
+    return treated.filter(pl.col("kept"), pl.col("split") == split).collect()

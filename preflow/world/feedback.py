@@ -4,6 +4,7 @@ The file of feedback holds what real feedback holds: prompts, responses, votes a
 planted flips are in `WorldTruth`, which is for checking what is inferred and is no input of any training.
 """
 
+import gzip
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from preflow.world.panel import Vote, panel_votes
 from preflow.world.tasks import FAMILIES, LEVELS, TOP_REWARD, gold_reward, read_task
 from preflow.world.writers import Answer
 
-FILE = "feedback.jsonl"
+FILE = "feedback.jsonl.gz"
 
 # Tastes in gold points: each is worth a good part of a wrong answer, and none is worth a right one.
 PANEL = (
@@ -56,10 +57,10 @@ class WorldFeedback:
     truth: pl.DataFrame
 
     def save_to_disk(self, folder: Path) -> None:
-        """Write the rows as `feedback.jsonl`, without the truth; the same feedback gives the same bytes."""
+        """Write the rows as `feedback.jsonl.gz`, without the truth; the same feedback gives the same bytes."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in self.rows)
-        (folder / FILE).write_text("".join(lines), encoding="utf-8")
+        (folder / FILE).write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
 
 
 def pair_up(

@@ -119,11 +119,17 @@ def read_task(prompt: str) -> Task:
     ValueError
         The prompt is none of the forms above.
     """
-    head, colon, body = prompt.partition(" : ")
-    family, *demand = head.split() or [""]
-    if not colon or not body.strip() or family not in FAMILIES:
+    if not is_task(prompt):
         raise ValueError(f"{prompt[:80]!r} is no task of the world: known are {', '.join(FAMILIES)}")
+    head, _, body = prompt.partition(" : ")
+    family, *demand = head.split()
     return Task(family, tuple(demand), tuple(body.split()))
+
+
+def is_task(prompt: str) -> bool:
+    """Whether a prompt has one of the forms above."""
+    head, colon, body = prompt.partition(" : ")
+    return bool(colon and body.strip()) and (head.split() or [""])[0] in FAMILIES
 
 
 def gold_reward(prompt: str, response: str) -> float:

@@ -1,4 +1,4 @@
-"""The arrows: preflow <- assets <- pipelines; asset modules meet only through assets; nothing unpickles."""
+"""The arrows: preflow <- assets <- pipelines; asset modules share sections of params only; nothing unpickles."""
 
 import ast
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FORBIDDEN = {
     "preflow": {"assets", "pipelines", "dagster", "dvc", "great_expectations"},
-    "assets": {"assets", "pipelines", "dvc", "great_expectations"},
+    "assets": {"pipelines", "dvc", "great_expectations"},
     "pipelines": set(),
 }
 UNPICKLING = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
@@ -30,6 +30,18 @@ def test_layers(layer: str) -> None:
     assert modules
     broken = {str(path): found for path in modules if (found := imported(path) & FORBIDDEN[layer])}
     assert not broken
+
+
+def test_asset_modules_take_only_params_from_each_other() -> None:
+    nodes = [node for path in (ROOT / "assets").glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    assert nodes
+    taken = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "assets"
+        for alias in node.names
+    }
+    assert all(name.endswith("Params") for name in taken)
 
 
 def test_nothing_unpickles() -> None:

@@ -100,3 +100,56 @@ def test_specs_and_drawings_repeat_to_the_same_bytes_and_stay_offline(pairs):
 def test_markup_in_a_label_is_escaped():
     reasons = pl.DataFrame({"reason": ["<script>alert(1)</script>"], "rows": [1]})
     assert "<script" not in charts.to_svg(charts.reasons_bar(reasons))
+
+
+def comparison(**lists):
+    return {"judges": ["gold", "reward"], "contrasts": [], "goal_curve": [], **lists}
+
+
+def contrast(treatment, difference, *, separable, judge="gold", baseline="untreated"):
+    ends = {"difference_low": difference - 0.2, "difference_high": difference + 0.2, "separable": separable}
+    return {"judge": judge, "treatment": treatment, "baseline": baseline, "difference": difference, **ends}
+
+
+def test_greatest_difference_comes_first_and_what_is_not_separable_is_grey():
+    rows = [
+        contrast("hardest_share", -0.5, separable=True),
+        contrast("gold_filtered", 0.1, separable=False),
+        contrast("gold_filtered", 9.0, separable=True, judge="reward"),
+        contrast("hardest_share", 9.0, separable=True, baseline="random_share"),
+    ]
+    spec = charts.treatment_differences(comparison(contrasts=rows))
+    assert spec["layer"][1]["encoding"]["y"]["sort"] == ["gold filtered", "hardest share"]
+    assert charts.BLUE in charts.to_svg(spec)
+    unclear = charts.treatment_differences(comparison(contrasts=rows[1:]))
+    assert charts.BLUE not in charts.to_svg(unclear)
+    assert charts.GREY in charts.to_svg(unclear)
+
+
+def test_goals_are_drawn_in_colour_for_those_that_know_them_and_in_grey_for_the_controls():
+    rows = [
+        {"judge": "gold", "treatment": name, "goal": goal, "mean": 3.0, "mean_low": 2.0, "mean_high": 4.0}
+        for name in ("untreated", "reward_augmented", "start", "easiest_share_augmented")
+        for goal in (10.0, 4.0)
+    ]
+    spec = charts.treatment_goal_control(comparison(goal_curve=rows))
+    scale = spec["layer"][0]["encoding"]["color"]["scale"]
+    hues = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert {hues["reward augmented"], hues["easiest share augmented"]} == {charts.BLUE, charts.ORANGE}
+    assert {name: hues[name] for name in charts.CONTROL_HUES} == charts.CONTROL_HUES
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["values"] == [4.0, 10.0]
+    assert charts.to_svg(spec) == charts.to_svg(spec)
+
+
+def test_share_that_was_picked_is_marked():
+    curve = [{"share": share, "accuracy": 0.7, "low": 0.68, "high": 0.72} for share in (1.0, 0.5)]
+    spec = charts.accuracy_by_share({"share": 0.5, "curve": curve})
+    assert [(row["share"], row["picked"]) for row in values_of(spec)] == [(0.5, True), (1.0, False)]
+    assert charts.BLUE in charts.to_svg(spec)
+
+
+def test_what_was_not_measured_is_said_in_place_of_the_picture():
+    for drawn in (charts.treatment_differences, charts.treatment_goal_control):
+        assert "no policy was trained" in charts.to_svg(drawn({"not_measured": "no policy was trained"}))
+        assert ">no " in charts.to_svg(drawn(comparison()))
+    assert "no pair was ranked" in charts.to_svg(charts.accuracy_by_share({"share": None, "curve": []}))

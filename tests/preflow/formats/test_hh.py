@@ -37,3 +37,10 @@ def test_the_bare_word_is_no_marker_and_an_empty_reply_is_refused(take):
         "no_shared_prompt",
         "empty_response",
     ]
+
+
+def test_a_prompt_that_the_transcripts_hold_adds_nothing(take):
+    row = {"chosen": f"{H}hi{A}a", "rejected": f"{H}hi{A}b"}
+    bare = take(row).comparisons[0]
+    for prompt in (None, "", f"{H}hi{A}"):
+        assert take(row | {"prompt": prompt}).comparisons[0] == bare

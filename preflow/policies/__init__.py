@@ -1,0 +1,1 @@
+"""Policies: the one that every treatment starts from, the ones trained on treated pairs, and what they say."""

@@ -1,0 +1,44 @@
+"""A policy: weights and the tokenizer that belongs to them, loaded and saved together."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+
+from preflow.weights import weights_sha256
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A language model that answers chat messages."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write weights (safetensors), configuration and tokenizer with its chat template."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def load_policy(folder: Path, *, chat_template: str | None) -> Policy:
+    """The policy in a folder of the `save_pretrained` form, in the dtype that it was saved in.
+
+    Parameters
+    ----------
+    chat_template
+        Jinja source for a model whose tokenizer has none, or to replace its own; None keeps what there is.
+
+    Raises
+    ------
+    ValueError
+        There is no chat template or no fast tokenizer, or the weights are no safetensors.
+    """
+    weights_sha256(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise ValueError(f"the tokenizer in {folder} has no fast form (tokenizer.json), which chat encoding needs")
+    tokenizer.chat_template = chat_template or tokenizer.chat_template
+    if not tokenizer.chat_template:
+        raise ValueError(f"the tokenizer in {folder} has no chat template: name a file with one in the params")
+    return Policy(AutoModelForCausalLM.from_pretrained(folder, dtype="auto"), tokenizer)

@@ -1,0 +1,88 @@
+"""Trains a policy on the rows of a derived dataset."""
+
+from collections.abc import Collection
+from copy import deepcopy
+
+import numpy as np
+import polars as pl
+from transformers import PreTrainedModel
+
+from preflow.lm.logprobs import response_logprobs
+from preflow.lm.order import steps_of
+from preflow.lm.trainer import Example, Probe, Trained, train, with_reference
+from preflow.policies.readable import encode_rows
+from preflow.policies.study import Study
+from preflow.store import content_key
+
+LOG_STEPS = 10
+CHECKPOINT_STEPS = 100  # a multiple of LOG_STEPS; the last step is kept as well
+
+
+def examples_of(study: Study, rows: pl.DataFrame) -> list[Example]:
+    """The rows (columns prompt, chosen, rejected) with their log-probabilities under the start policy.
+
+    Raises
+    ------
+    ValueError
+        A row cannot be encoded within the limits of the recipe.
+    """
+    encoded = encode_rows(rows, study.policy.tokenizer, study.recipe)
+    if encoded.refused:
+        raise ValueError(
+            f"{len(encoded.refused)} of {len(rows)} rows cannot be encoded: {encoded.counts}; a goal lengthens its "
+            f"prompt, so allow more than {study.recipe.max_prompt_tokens} prompt tokens"
+        )
+    pairs = list(encoded.rows.values())
+    return with_reference(
+        pairs, study.policy.model, study.weights, study.logprobs, max_batch_tokens=study.recipe.max_batch_tokens
+    )
+
+
+def train_on(
+    study: Study,
+    rows: pl.DataFrame,
+    *,
+    seed: int,
+    resumable: bool = False,
+    probe: Probe | None = None,
+    probe_steps: Collection[int] = (),
+) -> Trained:
+    """A copy of the start policy, trained on `rows` (see `preflow.treatments.schemas.training_rows`).
+
+    Rows with a place in an order are trained on in that order, else they are shuffled. A `resumable` run that was
+    stopped goes on from its last checkpoint. See `preflow.lm.trainer.train` for probes and for what is raised.
+    """
+    examples, recipe = examples_of(study, rows), study.recipe
+    return train(
+        deepcopy(study.policy.model),
+        examples,
+        recipe.objective,
+        steps=steps_of(recipe.epochs, len(examples), recipe.batch_size),
+        batch_size=recipe.batch_size,
+        micro_batch_size=recipe.micro_batch_size,
+        learning_rate=recipe.learning_rate,
+        schedule=recipe.schedule,
+        warmup_share=recipe.warmup_share,
+        order="given" if rows["order"].is_not_null().all() else "shuffled",
+        seed=seed,
+        bf16=recipe.bf16,
+        log_steps=LOG_STEPS,
+        lora_rank=recipe.lora_rank,
+        folder=study.checkpoints / run_key(study, rows, seed) if resumable else None,
+        checkpoint_steps=CHECKPOINT_STEPS,
+        probe=probe,
+        probe_steps=probe_steps,
+    )
+
+
+def run_key(study: Study, rows: pl.DataFrame, seed: int) -> str:
+    """A name for all that decides a training."""
+    return content_key("training", study.name, seed, *rows["pair_id"])
+
+
+def log_ratios(model: PreTrainedModel, examples: list[Example], *, max_batch_tokens: int) -> np.ndarray:
+    """The log pi / pi_ref of chosen and of rejected, float64 [n, 2]; the references come with the examples."""
+    sides = [side for example in examples for side in (example.chosen, example.rejected) if side]
+    tokens = response_logprobs(model, sides, max_batch_tokens=max_batch_tokens)
+    sums = np.array([values.sum(dtype=np.float64) for values in tokens]).reshape(-1, 2)
+    return sums - np.array([example.reference for example in examples]).reshape(-1, 2)
