@@ -20,8 +20,14 @@ def report(
     preference_pairs: pl.LazyFrame,
     reward_predictions: pl.LazyFrame,
     reward_evaluation: dict[str, Any],
+    ranking: dict[str, Any],
+    selection: dict[str, Any],
+    selected_pairs: pl.LazyFrame,
+    difficulty_scores: pl.LazyFrame,
+    treated_pairs: pl.LazyFrame,
+    policy_comparison: dict[str, Any],
 ) -> str:
-    """What came in, what was refused and why, how people agree, and which pairs to look at first."""
+    """What came in, what was refused and why, how people agree, which pairs to look at, what treatments are worth."""
     from preflow.report import render_report
 
     return render_report(
@@ -37,6 +43,12 @@ def report(
         pairs=preference_pairs.collect(),
         predictions=reward_predictions.collect(),
         evaluation=reward_evaluation,
+        ranking=ranking,
+        selection=selection,
+        selected=selected_pairs.collect(),
+        difficulty_scores=difficulty_scores.collect(),
+        comparison=policy_comparison,
+        trained_on=dict(treated_pairs.filter("kept").group_by("treatment").len().collect().rows()),
         table_links={name: f"../data/{place}" for name, place in TABLES.items()},
     )
 
@@ -53,6 +65,10 @@ TABLES = {
     "annotators": "audit/annotator_quality.parquet",
     "preference pairs": "pairs/preference_pairs.parquet",
     "reward predictions": "reward/reward_predictions.parquet",
+    "pairs left out as too hard": "difficulty/selected_pairs.parquet",
+    "reward-augmented pairs": "augmentation/reward_augmented_pairs.parquet",
+    "every treatment as data": "treatments/treated_pairs.parquet",
+    "what the policies said": "comparison/judged_responses.parquet",
     "training data": "exports/training_data/README.md",
     "validation of every table": "../reports/data_docs/index.html",
 }

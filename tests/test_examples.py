@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from preflow.world.annotators import ANNOTATORS, choice_probabilities, utility
+from preflow.world.tasks import gold_reward
 from preflow.world.verifiable import FAMILIES, gold_score
 
 FOLDER = Path(__file__).parents[1] / "examples" / "verifiable_instructions"
@@ -134,3 +135,36 @@ def test_the_careless_spell_is_fast_and_at_chance(sound):
     assert fast["index"].quantile(0.05) > first - 30
     assert fast["index"].quantile(0.95) < last + 30
     assert (fast["choice"] == fast["gold"]).mean() == pytest.approx(1 / 3, abs=0.12)
+
+
+WORLD = Path(__file__).parents[1] / "examples" / "feedback_world"
+
+
+@pytest.fixture(scope="module")
+def world_rows():
+    return [json.loads(line) for line in gzip.decompress((WORLD / "feedback.jsonl.gz").read_bytes()).splitlines()]
+
+
+def test_the_worlds_card_states_its_hash_and_counts(world_rows):
+    card = (WORLD / "README.md").read_text()
+    assert hashlib.sha256((WORLD / "feedback.jsonl.gz").read_bytes()).hexdigest() in card
+    counts = {
+        "lines": len(world_rows),
+        "prompts": len({row["prompt"][0]["content"] for row in world_rows}),
+        "votes": sum(len(row["votes"]) for row in world_rows),
+    }
+    for label, count in counts.items():
+        assert f"| {label} | {count:,} |" in card
+
+
+def test_a_fifth_of_the_worlds_better_answers_is_outvoted(world_rows):
+    """All votes of 20 % of the decided pairs are turned round, so the majority is right on about 77 % of them."""
+    right = []
+    for row in world_rows:
+        prompt = row["prompt"][0]["content"]
+        lead = gold_reward(prompt, row["response_a"]) - gold_reward(prompt, row["response_b"])
+        votes = Counter(vote["choice"] for vote in row["votes"])
+        if lead and votes["a"] != votes["b"]:
+            right.append((votes["a"] > votes["b"]) == (lead > 0))
+    assert len(right) > 1_000
+    assert 0.72 < np.mean(right) < 0.82

@@ -50,6 +50,11 @@ from preflow.lm.reference import weights_key
 from preflow.lm.trainer import Example, PolicyTrainer, collate, pair_logprobs, train, with_reference
 from preflow.objectives import PairLogprobs, bradley_terry, dpo, ipo, robust_dpo, sft, simpo
 from preflow.pairs import identical_when_truncated, preference_pairs, verdicts
+from preflow.policies.policy import Policy
+from preflow.policies.readable import reading, untreated_pairs
+from preflow.policies.recipe import Recipe
+from preflow.policies.study import Study
+from preflow.policies.training import examples_of
 from preflow.report.sections import _against_length
 from preflow.store import ArrayStore, content_key
 from preflow.treatments.difficulty import difficulty_scores
@@ -75,6 +80,22 @@ SETTINGS = {
     "log_steps": 1,
 }
 DPO = partial(dpo, beta=0.1, label_smoothing=0.0)
+RECIPE = Recipe(
+    loss="dpo",
+    beta=0.1,
+    label_smoothing=0.0,
+    target_margin=0.0,
+    learning_rate=3e-3,
+    schedule="constant",
+    warmup_share=0.0,
+    epochs=1.0,
+    batch_size=8,
+    micro_batch_size=8,
+    lora_rank=None,
+    bf16=False,
+    max_batch_tokens=400,
+    **LIMITS,
+)
 NOTHING = pl.DataFrame(schema={"pair_id": pl.String})
 CHATML = (
     "{% for m in messages %}<|im_start|> {{ m.role }} {{ m.content }} <|im_end|>\n{% endfor %}"
@@ -194,11 +215,34 @@ def test_e13_pairs_equal_after_the_cut_are_flagged_for_that_cut_and_never_traine
 def test_e14_prompts_that_are_all_too_long_are_counted_and_named(tokenizer):
     prompts = [user("a " * 30)] * 5
     assert encode(tokenizer, prompts, ["b"] * 5, **LIMITS).counts == {"prompt_over_limit": 5}
-    expected = r"none of 5 pairs can be trained on: \{'prompt_over_limit': 5\} at max_prompt_tokens 20"
-    with pytest.raises(ValueError, match=expected):
-        encode_pairs(tokenizer, prompts, ["b"] * 5, ["c"] * 5, **LIMITS)
+    none = encode_pairs(tokenizer, prompts, ["b"] * 5, ["c"] * 5, **LIMITS)
+    assert (none.rows, none.counts) == ({}, {"prompt_over_limit": 5})
+    assert none.refused == dict.fromkeys(range(5), "prompt_over_limit")
     kept = encode_pairs(tokenizer, [*prompts, user("a")], ["b"] * 6, ["c"] * 6, **LIMITS)
     assert (list(kept.rows), kept.counts) == ([5], {"prompt_over_limit": 5})
+
+
+def test_e14_a_study_without_a_readable_pair_says_why_and_what_to_do(take, tokenizer):
+    pairs = make_pairs(take(*(pair(n, prompt=f"{'a ' * 30}{n}") for n in range(5))))
+    read = untreated_pairs(pairs, tokenizer, RECIPE, max_pairs=9, min_pairs=2, seed=0)
+    assert reading(read) == {
+        "train": {"prompt_over_limit": 5},
+        "not_studied": "the start policy can read too few of 5 pairs (prompt_over_limit 5); name a policy that knows "
+        "these words in policy.start, or raise the limits of training.recipe",
+    }
+
+
+def test_e14_rows_that_a_goal_made_too_long_are_counted_with_the_remedy(take, tokenizer, model, tmp_path):
+    pairs = make_pairs(
+        take(*(pair(n, prompt="a", response_a=letter, score_a=2, score_b=1) for n, letter in enumerate("bcd")))
+    )
+    long = GoalText(instruction="a " * 20 + "{goals}", scale="", attributes=("s",), place="system")
+    rows = training_rows(augment(pairs, source_scores(pairs, attribute="s"), text=long, ties="drop"))
+    study = Study(Policy(model, tokenizer), RECIPE, tmp_path / "study")
+    with pytest.raises(
+        ValueError, match=r"6 of 6 rows cannot be encoded: \{'prompt_over_limit': 6\}; .* than 20 prompt"
+    ):
+        examples_of(study, rows)
 
 
 @pytest.mark.parametrize("template", ["{{ bos_token }}{{ messages[0].content }}", "{{ messages[0].content }}"])

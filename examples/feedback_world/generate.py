@@ -1,4 +1,4 @@
-"""Makes feedback.jsonl.gz and truth.parquet: a simulated world of tasks, policies, annotators and a judge.
+"""Makes feedback.jsonl.gz: a simulated world of tasks, policies, annotators and a judge.
 
 Run from the project's root: `python examples/feedback_world/generate.py`. It trains the world's policy first, which
 takes about a minute.
@@ -15,11 +15,9 @@ SEED = 0
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the file."""
     torch.set_num_threads(1)  # a part of the recipe: the number of threads decides the order of floating-point sums
-    feedback = feedback_on(taught_policies(DEFAULT_WORLD, seed=SEED), DEFAULT_WORLD, seed=SEED)
-    feedback.save_to_disk(FOLDER)
-    feedback.truth.write_parquet(FOLDER / "truth.parquet")
+    feedback_on(taught_policies(DEFAULT_WORLD, seed=SEED), DEFAULT_WORLD, seed=SEED).save_to_disk(FOLDER)
 
 
 if __name__ == "__main__":

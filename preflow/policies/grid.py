@@ -83,8 +83,7 @@ def run_grid(
         said.append(_asked(study, study.policy.model, START, questions, goals=[None], seed=seed))
         for name in names:
             rows = training_rows(treated.filter(pl.col("treatment") == name))
-            smoothed = replace(study, recipe=replace(study.recipe, label_smoothing=label_smoothing))
-            trained = train_on(smoothed if name == LABEL_SMOOTHED else study, rows, seed=seed, resumable=True)
+            trained = train_on(_under(study, name, label_smoothing), rows, seed=seed, resumable=True)
             runs.append(_run(name, seed, rows, trained))
             Policy(trained.model, study.policy.tokenizer).save_pretrained(scratch / name / f"seed-{seed}")
             conditioned = rows["goal"].is_not_null().any()
@@ -94,6 +93,13 @@ def run_grid(
     shutil.rmtree(study.checkpoints, ignore_errors=True)
     answered, measured = (pl.concat(parts, how="diagonal") for parts in (said, scored))
     return GridOutcome(PolicyResponses.cast(answered), PolicyLogprobs.cast(measured), runs, SavedPolicies(scratch))
+
+
+def _under(study: Study, name: str, label_smoothing: float) -> Study:
+    """The study with the recipe of a treatment."""
+    if name != LABEL_SMOOTHED:
+        return study
+    return replace(study, recipe=replace(study.recipe, label_smoothing=label_smoothing))
 
 
 def _asked(

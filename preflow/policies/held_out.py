@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from preflow.lm.order import steps_of
 from preflow.policies.study import Study
-from preflow.policies.training import examples_of, log_ratios, run_key, train_on
+from preflow.policies.training import examples_of, labels, log_ratios, run_key, train_on
 from preflow.store import content_key
 from preflow.treatments.difficulty import difficulty_scores, halves, seed_agreement
 from preflow.treatments.schemas import DifficultyScores, HeldOutLosses
@@ -72,7 +72,7 @@ def _of(rows: pl.DataFrame, ids: Sequence[str]) -> pl.DataFrame:
 
 def _run(study: Study, rows: pl.DataFrame, held: pl.DataFrame, seed: int, checkpoints: int) -> np.ndarray:
     """DPO losses of the held-out rows at each checkpoint of a run on `rows`, float32 [checkpoints, held]."""
-    key = content_key("held-out losses", run_key(study, rows, seed), checkpoints, *held["pair_id"])
+    key = content_key("held-out losses", run_key(study, rows, seed), checkpoints, *labels(held))
     if key not in study.losses.arrays:
         examples, recipe = examples_of(study, held), study.recipe
         losses: list[np.ndarray] = []

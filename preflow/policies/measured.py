@@ -29,9 +29,10 @@ class Sampling:
 def held_out_prompts(rows: pl.DataFrame, *, most: int) -> pl.DataFrame:
     """One prompt of each prompt group of `TreatedPairs`, at most so many of each split.
 
-    Columns split, prompt_group and prompt.
+    Columns split, prompt_group and prompt. Those of test stand first, so that they meet the same chance whether or not
+    prompts of another split are asked as well; see `responses`.
     """
-    first = rows.sort("prompt_group", "pair_id").unique("prompt_group", keep="first", maintain_order=True)
+    first = rows.sort(pl.col("split") != "test", "prompt_group", "pair_id").unique("prompt_group", keep="first", maintain_order=True)
     return first.select("split", "prompt_group", "prompt").group_by("split", maintain_order=True).head(most)
 
 
@@ -47,8 +48,8 @@ def responses(
 ) -> pl.DataFrame:
     """Responses to every prompt under every goal (None: no goal): `PolicyResponses` without treatment and seed.
 
-    The randomness of a response depends on the seed, its prompt and its number, not on the goal or the policy, so
-    that policies are compared under the same chance.
+    The randomness of a response depends on the seed, its number and the place of its prompt in `prompts`, not on the
+    goal or the policy, so that policies are compared under the same chance where they are asked the same prompts.
     """
     asked = prompts.join(pl.DataFrame({"sample": range(sampling.samples)}), how="cross")
     return pl.concat([_under(model, tokenizer, asked, goal, text, sampling, seed) for goal in goals])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
 from preflow.weights import weights_sha256
@@ -22,7 +23,7 @@ class Policy:
 
 
 def load_policy(folder: Path, *, chat_template: str | None) -> Policy:
-    """The policy in a folder of the `save_pretrained` form, in the dtype that it was saved in.
+    """The policy in a folder of the `save_pretrained` form, in the dtype that it was saved in, on the GPU if there is one.
 
     Parameters
     ----------
@@ -37,8 +38,11 @@ def load_policy(folder: Path, *, chat_template: str | None) -> Policy:
     weights_sha256(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise ValueError(f"the tokenizer in {folder} has no fast form (tokenizer.json), which chat encoding needs")
+        raise ValueError(  # noqa: TRY004
+            f"the tokenizer in {folder} has no fast form (tokenizer.json), which chat encoding needs"
+        )
     tokenizer.chat_template = chat_template or tokenizer.chat_template
     if not tokenizer.chat_template:
         raise ValueError(f"the tokenizer in {folder} has no chat template: name a file with one in the params")
-    return Policy(AutoModelForCausalLM.from_pretrained(folder, dtype="auto"), tokenizer)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+    return Policy(model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer)

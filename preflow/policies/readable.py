@@ -37,8 +37,9 @@ def untreated_pairs(
     rows = rows.with_columns(reason=pl.Series(reasons, dtype=pl.String))
     readable = rows.filter(pl.col("reason") == READABLE)
     drawn = _drawn(readable, max_pairs, seed)
-    instead = NOT_DRAWN if _enough(readable, min_pairs) else TOO_FEW
-    left = (pl.col("reason") == READABLE) & (~pl.col("pair_id").is_in(drawn) | pl.lit(instead == TOO_FEW))
+    enough = _enough(readable, min_pairs) and _enough(readable.filter(pl.col("pair_id").is_in(drawn)), 1)
+    instead = NOT_DRAWN if enough else TOO_FEW
+    left = (pl.col("reason") == READABLE) & (~pl.col("pair_id").is_in(drawn) | pl.lit(not enough))
     rows = rows.with_columns(reason=pl.when(left).then(pl.lit(instead)).otherwise("reason"))
     form = TreatedPairs.create_empty().schema
     return TreatedPairs.cast(
@@ -99,5 +100,9 @@ def _drawn(rows: pl.DataFrame, most: int, seed: int) -> Sequence[str]:
     """Ids of at most `most` pairs of each split; a prompt group is taken whole or not at all."""
     groups = rows.group_by("split", "prompt_group").len("pairs").sort("split", "prompt_group")
     lots = groups.with_columns(lot=np.random.default_rng(seed).permutation(len(groups))).sort("lot")
-    fits = lots.filter(pl.col("pairs").cum_sum().over("split") <= most)
-    return rows.join(fits, on=["split", "prompt_group"], how="semi")["pair_id"].to_list()
+    room, fits = dict.fromkeys(groups["split"].unique(), most), []
+    for split, group, pairs, _ in lots.rows():
+        if pairs <= room[split]:
+            room[split] -= pairs
+            fits.append(group)
+    return rows.filter(pl.col("prompt_group").is_in(fits))["pair_id"].to_list()

@@ -8,7 +8,7 @@ import polars as pl
 from transformers import PreTrainedModel
 
 from preflow.lm.logprobs import response_logprobs
-from preflow.lm.order import steps_of
+from preflow.lm.order import Order, steps_of
 from preflow.lm.trainer import Example, Probe, Trained, train, with_reference
 from preflow.policies.readable import encode_rows
 from preflow.policies.study import Study
@@ -53,20 +53,21 @@ def train_on(
     stopped goes on from its last checkpoint. See `preflow.lm.trainer.train` for probes and for what is raised.
     """
     examples, recipe = examples_of(study, rows), study.recipe
+    steps = steps_of(recipe.epochs, len(examples), recipe.batch_size)
     return train(
         deepcopy(study.policy.model),
         examples,
         recipe.objective,
-        steps=steps_of(recipe.epochs, len(examples), recipe.batch_size),
+        steps=steps,
         batch_size=recipe.batch_size,
         micro_batch_size=recipe.micro_batch_size,
         learning_rate=recipe.learning_rate,
         schedule=recipe.schedule,
         warmup_share=recipe.warmup_share,
-        order="given" if rows["order"].is_not_null().all() else "shuffled",
+        order=_order(rows),
         seed=seed,
         bf16=recipe.bf16,
-        log_steps=LOG_STEPS,
+        log_steps=LOG_STEPS if steps >= LOG_STEPS else 1,
         lora_rank=recipe.lora_rank,
         folder=study.checkpoints / run_key(study, rows, seed) if resumable else None,
         checkpoint_steps=CHECKPOINT_STEPS,
@@ -77,7 +78,12 @@ def train_on(
 
 def run_key(study: Study, rows: pl.DataFrame, seed: int) -> str:
     """A name for all that decides a training."""
-    return content_key("training", study.name, seed, *rows["pair_id"])
+    return content_key("training", study.name, seed, _order(rows), *labels(rows))
+
+
+def labels(rows: pl.DataFrame) -> list[str]:
+    """What each row says: a pair_id names two responses, but not which of them is chosen."""
+    return [f"{pair_id} {chosen_is}" for pair_id, chosen_is in rows.select("pair_id", "chosen_is").iter_rows()]
 
 
 def log_ratios(model: PreTrainedModel, examples: list[Example], *, max_batch_tokens: int) -> np.ndarray:
@@ -86,3 +92,7 @@ def log_ratios(model: PreTrainedModel, examples: list[Example], *, max_batch_tok
     tokens = response_logprobs(model, sides, max_batch_tokens=max_batch_tokens)
     sums = np.array([values.sum(dtype=np.float64) for values in tokens]).reshape(-1, 2)
     return sums - np.array([example.reference for example in examples]).reshape(-1, 2)
+
+
+def _order(rows: pl.DataFrame) -> Order:
+    return "given" if rows["order"].is_not_null().all() else "shuffled"

@@ -4,9 +4,9 @@ Every string is escaped by the template except the SVG of a `Figure`, which must
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from preflow.charts import Spec, to_svg
 NOTHING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 WRAPPED = 40  # characters of a cell that stay on one line
+EXCERPT = 120  # characters of a text on one line
 FIGURE = re.compile(rf"[\d.,%{MINUS}{NOTHING}]+")
 Cell = str | int | float | None
 
@@ -121,6 +122,14 @@ class Section:
     blocks: Sequence[Block] = field(default_factory=list)
 
 
+def pair_details(pair: Mapping[str, Any], name: str, facts: Sequence[str]) -> Details:
+    """A pair (prompt, chosen, rejected) that opens to its full texts, under `name` and the opening of its prompt."""
+    prompt = [Passage(message["role"], message["content"]) for message in pair["prompt"]]
+    answers = [Passage("chosen", pair["chosen"], "chosen"), Passage("rejected", pair["rejected"], "rejected")]
+    opening = pair["prompt"][-1]["content"] if pair["prompt"] else pair["chosen"]
+    return Details(f"{name} {_excerpt(opening)}", " · ".join(facts), [*prompt, *answers])
+
+
 def frame_table(frame: pl.DataFrame, columns: Sequence[str], caption: str = "") -> Table:
     """A polars frame as a table under the given headings."""
     return Table(columns, frame.rows(), caption)
@@ -150,3 +159,9 @@ def p_value(p: float | None) -> str:
     if p is None:
         return NOTHING
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def _excerpt(text: str) -> str:
+    """The beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"

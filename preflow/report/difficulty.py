@@ -13,13 +13,12 @@ from preflow.report.blocks import (
     Figure,
     Folds,
     Numbers,
-    Passage,
     Section,
     interval,
     number,
+    pair_details,
     percent,
 )
-from preflow.report.sections import _excerpt
 
 TITLE = "Difficulty"
 LEFT_OUT = ("flip_suspected", "too_hard")
@@ -89,9 +88,6 @@ def _left_out(selected: pl.DataFrame, scores: pl.DataFrame) -> Folds:
 
 
 def _example(row: Record) -> Details:
-    prompt = [Passage(message["role"], message["content"]) for message in row["prompt"]]
-    answers = [Passage("chosen", row["chosen"], "chosen"), Passage("rejected", row["rejected"], "rejected")]
-    opening = row["prompt"][-1]["content"] if row["prompt"] else row["chosen"]
     facts = [
         f"difficulty {number(row['difficulty'], 2)}",
         f"P(label wrong) at least {number(row['flip_suspicion'], 2)}",
@@ -99,7 +95,7 @@ def _example(row: Record) -> Details:
         f"{row['source']}, {row['split']}",
         f"pair {row['pair_id'][:8]}",
     ]
-    return Details(f"{_words(row['reason'])}: {_excerpt(opening)}", " · ".join(facts), [*prompt, *answers])
+    return pair_details(row, f"{_words(row['reason'])}:", facts)
 
 
 def _words(reason: str) -> str:

@@ -9,6 +9,8 @@ from markupsafe import Markup
 
 from preflow.report import sections
 from preflow.report.blocks import Section, number
+from preflow.report.difficulty import difficulty
+from preflow.report.treatments import worth
 
 
 def render_report(
@@ -25,6 +27,12 @@ def render_report(
     quarantine: pl.DataFrame,
     predictions: pl.DataFrame,
     evaluation: Mapping[str, Any],
+    ranking: Mapping[str, Any],
+    selection: Mapping[str, Any],
+    selected: pl.DataFrame,
+    difficulty_scores: pl.DataFrame,
+    comparison: Mapping[str, Any],
+    trained_on: Mapping[str, int],
     table_links: Mapping[str, str],
 ) -> str:
     """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
@@ -53,6 +61,8 @@ def render_report(
         sections.distributions(pairs),
         sections.reward_model(evaluation),
         sections.suspicious(pairs, predictions),
+        difficulty(ranking, selection, selected, difficulty_scores),
+        worth(comparison, trained_on),
         sections.reading(table_links),
     ]
     return render_page("Feedback report", headline, body)

@@ -23,6 +23,7 @@ from preflow.report.blocks import (
     interval,
     number,
     p_value,
+    pair_details,
     percent,
 )
 
@@ -34,7 +35,6 @@ BASELINES = {
     "majority": "most frequent side",
 }
 LONGEST_TABLE = 25
-EXCERPT = 120
 LONGEST_RAW = 2000  # characters shown of a refused row
 SIGNIFICANT = 0.05
 
@@ -331,9 +331,6 @@ def suspicious(pairs: pl.DataFrame, predictions: pl.DataFrame) -> Section:
 
 
 def _suspect(rank: int, row: Mapping[str, Any]) -> Details:
-    prompt = [Passage(message["role"], message["content"]) for message in row["prompt"]]
-    answers = [Passage("chosen", row["chosen"], "chosen"), Passage("rejected", row["rejected"], "rejected")]
-    opening = row["prompt"][-1]["content"] if row["prompt"] else row["chosen"]
     facts = [
         f"surprise {row['suspicion']:.2f}",
         f"P(chosen better) {row['probability']:.2f}",
@@ -342,7 +339,7 @@ def _suspect(rank: int, row: Mapping[str, Any]) -> Details:
         f"{row['source']}, {row['split']}",
         f"pair {row['pair_id'][:8]}",
     ]
-    return Details(f"{rank}. {_excerpt(opening)}", " · ".join(facts), [*prompt, *answers])
+    return pair_details(row, f"{rank}.", facts)
 
 
 def reading(table_links: Mapping[str, str]) -> Section:
@@ -362,9 +359,3 @@ def reading(table_links: Mapping[str, str]) -> Section:
     blocks: list[Block] = [Links(dict(table_links))] if table_links else []
     finding = f"{len(table_links)} tables and folders lie beside this page." if table_links else ""
     return Section("tables", "The tables, and the words", finding, "", [*blocks, Table(["word", "meaning"], words)])
-
-
-def _excerpt(text: str | None) -> str:
-    """The beginning of a text on one line."""
-    line = " ".join((text or "").split())
-    return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"

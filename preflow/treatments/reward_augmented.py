@@ -48,7 +48,8 @@ def augment(pairs: pl.DataFrame, scores: pl.DataFrame, *, text: GoalText, ties: 
     """
     if ties not in ("drop", "keep_label"):
         raise ValueError(f"ties={ties!r} is unknown: drop or keep_label is needed")
-    if absent := sorted(set(text.attributes) - set(scores["attribute"])):
+    absent = sorted(set(text.attributes) - set(scores["attribute"]))
+    if absent and len(pairs):
         raise ValueError(f"no pair has a score for {absent}; scored are {sorted(set(scores['attribute']))}")
     table = pairs.select(CARRIED).join(_goals(scores, text), on="pair_id", how="left", validate="1:1")
     scored = pl.col("finite").fill_null(value=False)

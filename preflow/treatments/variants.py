@@ -21,6 +21,9 @@ Variant = Literal[
 LABEL_SMOOTHED: Variant = "label_smoothed"
 """The pairs of `untreated`; it differs in the loss."""
 
+OF_A_SHARE = ("_share", "_share_augmented")
+"""Endings of the variants that keep a share of the pairs."""
+
 GoldRewards = Callable[[pl.Series, pl.Series], pl.Series]
 
 
@@ -37,6 +40,8 @@ def variants(
 ) -> pl.DataFrame:
     """`TreatedPairs` of every variant in `names`, in their order; one without a kept row has a reason in each row.
 
+    Where all pairs were selected, the variants of a share are left out: they would be the untreated pairs again.
+
     Parameters
     ----------
     untreated, selected, augmented
@@ -52,6 +57,7 @@ def variants(
     usable = untreated.filter("kept")
     if usable.is_empty() or share is None:
         return TreatedPairs.create_empty()
+    names = [name for name in names if share < 1 or not name.endswith(OF_A_SHARE)]
     made: Mapping[Variant, Callable[[], pl.DataFrame]] = {
         "untreated": lambda: untreated,
         "reward_augmented": lambda: augmented,
