@@ -6,7 +6,6 @@ tables of all sizes that were run are written to docs/treatment_study.md.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +15,10 @@ import numpy as np
 import polars as pl
 import torch
 import typer
-from scipy.stats import spearmanr, ttest_1samp
+from scipy.stats import spearmanr
 from transformers import PreTrainedModel
 
+from benchmarks.treatment_study_page import page
 from preflow.audit.duplicates import contradictions, near_clusters
 from preflow.audit.splits import split_by_group
 from preflow.audit.votes import summarise_votes
@@ -243,20 +243,16 @@ def _without_optimum(world: World, record: Record) -> None:
     }
 
 
-def against(worlds: Sequence[Record], first: str, second: str, figure: str) -> str:
-    """Mean difference over the worlds, its standard error, in how many it is positive, and the p of a paired t test."""
-    differences = [world[figure][first] - world[figure][second] for world in worlds]
-    test = ttest_1samp(differences, 0.0)
-    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(len(differences))
-    positive = sum(value > 0 for value in differences)
-    return f"{mean:+.3f} (s.e. {error:.3f}), {positive} of {len(differences)} worlds, p {test.pvalue:.2g}"
+def finished(size: str) -> list[Record]:
+    """The worlds of this size that have been measured."""
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(f"{size}-*.json"))]
 
 
 def main(
     size: Annotated[str, typer.Option(help="Of the policy: tiny, small, medium or large.")] = "tiny",
-    worlds: Annotated[int, typer.Option(help="How many worlds; their seeds are 0, 1, ...")] = 8,
+    worlds: Annotated[int, typer.Option(help="How many worlds; their seeds are 0, 1, ...")] = 6,
 ) -> None:
-    """Run the worlds that are not there yet."""
+    """Run the worlds that are not there yet, and write the page."""
     torch.set_num_threads(1)
     for seed in range(worlds):
         path = RESULTS / f"{size}-{seed}.json"
@@ -264,7 +260,11 @@ def main(
             path.parent.mkdir(parents=True, exist_ok=True)
             record = measured(size, seed, RESULTS / f"{size}-{seed}")
             path.write_text(json.dumps(record, indent=1) + "\n")
-        typer.echo(path.read_text())
+        typer.echo(f"{path} is there")
+    tiny, larger = finished("tiny"), {name: found for name in ("small", "medium") if (found := finished(name))}
+    if len(tiny) > 1:
+        PAGE.write_text(page(tiny, larger, shares=SHARES, goals=GOALS))
+        typer.echo(f"wrote {PAGE}")
 
 
 if __name__ == "__main__":
