@@ -39,8 +39,8 @@ class RewardParams(Params):
 @dg.asset(
     io_manager_key="table", metadata={"schema": Meta.python_artifact(ResponseEmbeddings)}, kinds={"torch"}, pool="gpu"
 )
-def response_embeddings(preference_pairs: pl.LazyFrame, reward: dg.ResourceParam[RewardParams]) -> pl.LazyFrame:
-    """One unit-length sentence embedding for each distinct response of the pairs."""
+def response_embeddings(comparisons: pl.LazyFrame, reward: dg.ResourceParam[RewardParams]) -> pl.LazyFrame:
+    """One unit-length sentence embedding for each distinct response, tied ones included."""
     from pathlib import Path
 
     import torch
@@ -49,7 +49,8 @@ def response_embeddings(preference_pairs: pl.LazyFrame, reward: dg.ResourceParam
     from preflow.store import ArrayStore
 
     torch.set_num_threads(reward.threads)
-    texts = pl.concat(preference_pairs.select(text=side) for side in ("chosen", "rejected")).unique().collect()
+    sides = (comparisons.select(text=side) for side in ("response_a", "response_b"))
+    texts = pl.concat(sides).unique().sort("text").collect()
     return embed_texts(
         texts["text"].to_list(),
         load_encoder(reward.encoder),

@@ -32,7 +32,8 @@ def held_out_prompts(rows: pl.DataFrame, *, most: int) -> pl.DataFrame:
     Columns split, prompt_group and prompt. Those of test stand first, so that they meet the same chance whether or not
     prompts of another split are asked as well; see `responses`.
     """
-    first = rows.sort(pl.col("split") != "test", "prompt_group", "pair_id").unique("prompt_group", keep="first", maintain_order=True)
+    ordered = rows.sort(pl.col("split") != "test", "prompt_group", "pair_id")
+    first = ordered.unique("prompt_group", keep="first", maintain_order=True)
     return first.select("split", "prompt_group", "prompt").group_by("split", maintain_order=True).head(most)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
@@ -23,7 +24,7 @@ class Policy:
 
 
 def load_policy(folder: Path, *, chat_template: str | None) -> Policy:
-    """The policy in a folder of the `save_pretrained` form, in the dtype that it was saved in, on the GPU if there is one.
+    """The policy in a folder of the `save_pretrained` form, in the dtype it was saved in; on the GPU if there is one.
 
     Parameters
     ----------
@@ -45,4 +46,5 @@ def load_policy(folder: Path, *, chat_template: str | None) -> Policy:
     if not tokenizer.chat_template:
         raise ValueError(f"the tokenizer in {folder} has no chat template: name a file with one in the params")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
-    return Policy(model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer)
+    device: Any = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # mypy takes `to` for another function
+    return Policy(model.to(device), tokenizer)

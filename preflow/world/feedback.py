@@ -51,7 +51,7 @@ class WorldTruth(dy.Schema):
 
 @dataclass(frozen=True)
 class WorldFeedback:
-    """Rows in Preflow's own format, and as many of `WorldTruth`."""
+    """Rows in Preflow's own format, and as many of `WorldTruth` or of another table of truth."""
 
     rows: list[dict[str, Any]]
     truth: pl.DataFrame

@@ -7,11 +7,15 @@ import polars as pl
 import pytest
 
 from preflow.audit.schemas import AnnotatorQuality, Contradictions, DuplicateClusters, VoteSummary
+from preflow.comparison.summary import not_measured, summarise_comparison
 from preflow.evaluation import evaluate
 from preflow.report import render_report
 from preflow.report.sections import LONGEST_RAW, SUSPECTS
 from preflow.reward.schemas import RewardPredictions
 from preflow.schemas import PreferencePairs, Quarantine
+from preflow.treatments.schemas import DifficultyScores
+from preflow.treatments.selection import select_easiest
+from tests.preflow.comparison.tables import logprobs, no_verdicts, world
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -136,6 +140,27 @@ def make_contradictions(pairs):
     return Contradictions.validate(pl.DataFrame(rows), cast=True)
 
 
+def make_study(pairs):
+    """What the stages of the treatments give, on these pairs."""
+    scores = DifficultyScores.cast(
+        pairs.select("pair_id").with_row_index("i").select(
+            "pair_id", scored_by=pl.lit("f" * 32), difficulty=pl.col("i") / N, spread=pl.lit(0.1),
+            flip_suspicion=pl.lit(0.2), learned_at=pl.lit(1),
+        )
+    )  # fmt: skip
+    effects = {"untreated": 0.0, "reward_augmented": 0.9, "random_share": -0.5}
+    judged, drift = world(effects, prompts=20), logprobs({"untreated": -12, "reward_augmented": -3})
+    points = [{"share": share, "accuracy": 0.7, "low": 0.6, "high": 0.8} for share in (0.5, 1.0)]
+    return {
+        "ranking": {"pairs": len(pairs), "seed_agreement": 0.8},
+        "selection": {"share": 0.5, "curve": points},
+        "selected": select_easiest(pairs, scores, share=0.5, curriculum=False),
+        "difficulty_scores": scores,
+        "comparison": summarise_comparison(judged, no_verdicts(), drift, good_score=7.0, rounds=2000, seed=0),
+        "trained_on": {"untreated": len(pairs), "reward_augmented": 2 * len(pairs)},
+    }
+
+
 def make_inputs():
     rng = np.random.default_rng(7)
     pairs = make_pairs(rng)
@@ -169,6 +194,7 @@ def make_inputs():
         "quarantine": make_quarantine(),
         "predictions": predictions,
         "evaluation": evaluate(predictions, pairs, bootstrap=2000, bins=10, seed=0),
+        **make_study(pairs),
         "table_links": {"pairs": "../data/pairs/preference_pairs.parquet", "refused": "../data/quarantine.parquet"},
     }  # fmt: skip
 
@@ -194,6 +220,10 @@ def empty(inputs):
         "outcomes": {},
         "leakage": {},
         "evaluation": {},
+        "ranking": {"pairs": 0},
+        "selection": {"share": None, "curve": []},
+        "comparison": not_measured("the start policy can read too few of 0 pairs (there is none)"),
+        "trained_on": {},
         "table_links": {},
     }
 
@@ -257,7 +287,7 @@ def test_leak_and_lost_rows_are_said_aloud(inputs):
 def test_empty_run_says_so_in_each_section(inputs):
     page = render_report(**empty(inputs))
     for said in ("No source.", "Nothing was refused.", "No votes", "No comparisons.", "No preference pairs.",
-                 "there is no pair", "No pair was scored."):  # fmt: skip
+                 "there is no pair", "No pair was scored.", "no pair was ranked", "too few of 0 pairs"):  # fmt: skip
         assert said in page
 
 
@@ -278,7 +308,7 @@ def test_top_of_the_page_names_every_section_with_its_finding(page):
     contents = page.split("<nav")[1].split("</nav>")[0]
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     findings = re.findall(r'<p class="finding">(.*?)</p>', page)
-    assert len(titles) == len(findings) == 9
+    assert len(titles) == len(findings) == 11
     for title, finding in zip(titles, findings, strict=True):
         assert f"<b>{title}</b>{finding}</a>" in contents
 
