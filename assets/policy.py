@@ -1,15 +1,29 @@
 """The policy before any preference."""
 
+from typing import Annotated
+
 import dagster as dg
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from preflow.params import Params, ProjectPath
+
+WORLD_SIZES = ("tiny", "small", "medium", "large")  # those of preflow.world.policy, which takes torch to import
+
+
+def _known(name: str) -> str:
+    kind, _, size = name.partition(":")
+    if kind == "world" and size not in WORLD_SIZES:
+        raise ValueError(f"names no size of the world's policies: {', '.join(WORLD_SIZES)}")
+    return name
+
+
+StartName = Annotated[str, AfterValidator(_known)]
 
 
 class PolicyParams(Params):
     """Section `policy`: the language model that every treatment starts from."""
 
-    start: str
+    start: StartName
     """`world:tiny` (small, medium, large), `package:SmolLM2-135M-Instruct`, a folder, `hub:OWNER/NAME@REVISION`."""
     chat_template: str | None
     """Jinja source of a chat template, for a model that has none; null keeps the model's own."""

@@ -70,6 +70,7 @@ RECIPE = Recipe(
 SAMPLING = Sampling(samples=2, temperature=1.0, max_prompt_tokens=56, max_new_tokens=24, batch_size=256)
 PROMPTS = 2_500
 TEST_PROMPTS, VALIDATION_PROMPTS = 300, 150
+NEW_PROMPTS, NEW_SEED = 4_000, 1_000
 
 Record = dict[str, Any]
 
@@ -99,7 +100,7 @@ class World:
     def __init__(self, size: str, seed: int, folder: Path) -> None:
         recipe = replace(DEFAULT_WORLD, size=size, prompts=PROMPTS)
         policies = taught_policies(recipe, seed=seed)
-        self.seed = seed
+        self.seed, self.recipe, self.policies = seed, recipe, policies
         self.study = Study(Policy(policies.late, world_tokenizer()), RECIPE, folder)
         pairs = refined(feedback_on(policies, recipe, seed=seed), seed=seed)
         self.pairs = untreated_pairs(
@@ -176,10 +177,48 @@ def measured(size: str, seed: int, folder: Path) -> Record:
     return record
 
 
-def _selection(world: World, record: Record) -> pl.DataFrame:
+def on_new_pairs(size: str, seed: int, folder: Path) -> Record:
+    """Accuracy on many clean pairs of prompts that the world's pairs do not have, by what was trained on."""
+    world = World(size, seed, folder)
+    scores = _scores(world)[0]
+    pairs, lead = _new_pairs(world)
+    examples = examples_of(world.study, pairs)
+
+    def accuracy(rows: pl.DataFrame) -> float:
+        ratios = log_ratios(world.trained(rows), examples, max_batch_tokens=RECIPE.max_batch_tokens)
+        return float(np.mean((ratios[:, 0] - ratios[:, 1]) * lead > 0))
+
+    easiest = {
+        f"easiest {share:g}": select_easiest(world.train, scores, share=share, curriculum=False)
+        for share in SHARES[1:-1]
+    }
+    trained_on = {"untreated": world.train, **easiest, "random half": select_random(world.train, share=0.5, seed=seed)}
+    return {"pairs": len(pairs), "accuracy": {name: accuracy(rows) for name, rows in trained_on.items()}}
+
+
+def _new_pairs(world: World) -> tuple[pl.DataFrame, np.ndarray]:
+    """Pairs of new prompts with a better response by gold (prompt, chosen, rejected), and the lead of chosen, [n]."""
+    feedback = feedback_on(world.policies, replace(world.recipe, prompts=NEW_PROMPTS), seed=NEW_SEED + world.seed)
+    known = set(world.pairs["prompt"].list.last().struct.field("content"))
+    rows = pl.DataFrame(
+        [
+            {"prompt": row["prompt"], "chosen": row["response_a"], "rejected": row["response_b"]}
+            for row in feedback.rows
+            if row["prompt"][-1]["content"] not in known
+        ]
+    )
+    lead = (gold_rewards(rows["prompt"], rows["chosen"]) - gold_rewards(rows["prompt"], rows["rejected"])).to_numpy()
+    return rows.filter(lead != 0), lead[lead != 0]
+
+
+def _scores(world: World) -> tuple[pl.DataFrame, float]:
+    """`DifficultyScores` of the train pairs, and how far the seeds agree."""
     losses = held_out_losses(world.study, world.train, seeds=[1, 2, 3], checkpoints=2)
-    scores = difficulty_scores(losses, scored_by=world.study.name, learned_margin=0.0)
-    record["seed_agreement"] = seed_agreement(losses)
+    return difficulty_scores(losses, scored_by=world.study.name, learned_margin=0.0), seed_agreement(losses)
+
+
+def _selection(world: World, record: Record) -> pl.DataFrame:
+    scores, record["seed_agreement"] = _scores(world)
     by_share = {}
     for share in SHARES:
         model = world.trained(select_easiest(world.train, scores, share=share, curriculum=False))
@@ -259,6 +298,10 @@ def main(
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             record = measured(size, seed, RESULTS / f"{size}-{seed}")
+            path.write_text(json.dumps(record, indent=1) + "\n")
+        record = json.loads(path.read_text())
+        if size == "tiny" and "new_pairs" not in record:
+            record["new_pairs"] = on_new_pairs(size, seed, RESULTS / f"{size}-{seed}")
             path.write_text(json.dumps(record, indent=1) + "\n")
         typer.echo(f"{path} is there")
     tiny, larger = finished("tiny"), {name: found for name in ("small", "medium") if (found := finished(name))}

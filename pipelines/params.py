@@ -5,7 +5,7 @@ DVC reads the same file with the same parser, so that `1e-4`, `no` and `012` mea
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML, YAMLError
@@ -54,14 +54,31 @@ def _section(file: str, name: str, cls: type[BaseModel], values: Any) -> BaseMod
 
 def _describe(section: str, problem: Any, cls: type[BaseModel]) -> str:
     key = ".".join([section, *map(str, problem["loc"])])
+    holder, name = _place(cls, problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"{key}: unknown key; {section} has {', '.join(cls.model_fields)}"
+        return f"{key}: unknown key; {key.rpartition('.')[0]} has {', '.join(holder.model_fields)}"
     if problem["type"] == "missing":
-        return f"{key}: missing; {_doc(cls, problem['loc'])}"
+        return f"{key}: missing; {_doc(holder, name)}"
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{key}: {message}, not {problem['input']!r}; {_doc(cls, problem['loc'])}"
+    return f"{key}: {message}, not {problem['input']!r}; {_doc(holder, name)}"
 
 
-def _doc(cls: type[BaseModel], loc: tuple[int | str, ...]) -> str:
-    field = cls.model_fields.get(str(loc[0])) if loc else None
+def _place(cls: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[type[BaseModel], str]:
+    """The innermost class of params that a problem lies in, and the name of the field there."""
+    name = ""
+    for part in loc:
+        inner = [one for one in _types(cls, name) if isinstance(one, type) and issubclass(one, BaseModel)]
+        cls = inner[0] if inner else cls
+        name = str(part) if isinstance(part, str) else name
+    return cls, name
+
+
+def _types(cls: type[BaseModel], name: str) -> tuple[Any, ...]:
+    """What a field may be: its type, or the arguments of a union or a list."""
+    field = cls.model_fields.get(name)
+    return (field.annotation, *get_args(field.annotation)) if field else ()
+
+
+def _doc(cls: type[BaseModel], name: str) -> str:
+    field = cls.model_fields.get(name)
     return field.description if field and field.description else "see params.yaml"

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -67,6 +68,7 @@ def test_own_scored_pairs_reach_the_comparison(tmp_path, monkeypatch):
     own_model(tmp_path / "model")
     root = tmp_path / "project"
     root.mkdir()
+    shutil.copytree(ROOT / "inputs", root / "inputs")
     own_params(root / "params.yaml", feedback=tmp_path / "mine.jsonl", model=tmp_path / "model")
     for package in ("preflow", "assets", "pipelines"):
         (root / package).symlink_to(ROOT / package)
@@ -83,7 +85,7 @@ def test_own_scored_pairs_reach_the_comparison(tmp_path, monkeypatch):
     assert done.success
     treated = pl.read_parquet(root / "data/treatments/treated_pairs.parquet").filter("kept")
     sizes = dict(treated.group_by("treatment").len().rows())
-    assert list(sorted(sizes)) == sorted(COMPARED)
+    assert sorted(sizes) == sorted(COMPARED)
     assert sizes["reward_augmented"] == 2 * sizes["untreated"]
     assert sizes["easiest_share"] == sizes["random_share"] < sizes["untreated"]
     scores = pl.read_parquet(root / "data/difficulty/difficulty_scores.parquet")

@@ -1,4 +1,4 @@
-"""Every profile is a params.yaml that the stages take: the same sections and keys, each value of its type and in range."""
+"""Every profile is a params.yaml that the stages take: the same sections and keys, values of their types, in range."""
 
 from pathlib import Path
 

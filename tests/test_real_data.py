@@ -32,6 +32,7 @@ RIGHT_WRONG_PAIRS = 2_429  # of GSM8K's model solutions, equal ones included
 def project(source: Path, root: Path, *, with_code: bool) -> Path:
     """A project folder on this feedback: params.yaml with one line changed, and the code beside it."""
     root.mkdir()
+    shutil.copytree(ROOT / "inputs", root / "inputs")
     params = (ROOT / "params.yaml").read_text(encoding="utf-8")
     changed, lines = re.subn(r"(?m)^  path: .*$", f"  path: {source}", params)
     assert lines == 1

@@ -21,7 +21,9 @@ def group_preferences(votes: pl.LazyFrame, clusters: pl.LazyFrame) -> pl.DataFra
     return GroupPreferences.cast(rows.sort("pair_id", "cluster"))
 
 
-def opposed_pairs(groups: pl.LazyFrame) -> pl.LazyFrame:
-    """pair_id of `GroupPreferences` in which one group prefers a and another b."""
-    both = [(pl.col("preferred") == side).any() for side in ("a", "b")]
-    return groups.group_by("pair_id").agg(both=both[0] & both[1]).filter("both").select("pair_id")
+def opposing_groups(groups: pl.LazyFrame) -> pl.LazyFrame:
+    """pair_id, cluster and preferred of the pairs on which one group prefers a and another prefers b."""
+    preferred = pl.col("preferred").cast(pl.String)
+    sides = groups.group_by("pair_id").agg(a=(preferred == "a").any(), b=(preferred == "b").any())
+    opposed = sides.filter(pl.col("a") & pl.col("b")).select("pair_id")
+    return groups.select("pair_id", "cluster", preferred=preferred).join(opposed, on="pair_id", how="semi")

@@ -19,9 +19,9 @@ class Thresholds:
     """
 
     relabel: float
-    """P(label is wrong) from which the label should be turned."""
+    """suspected_flip from which the label should be turned."""
     review: float
-    """P(label is wrong) from which a person should look."""
+    """suspected_flip from which a person should look."""
     too_hard: float
     """Held-out DPO loss from which a pair is beyond the model."""
 

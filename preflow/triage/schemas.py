@@ -40,7 +40,7 @@ class Triage(dy.Schema):
     )
     difficulty = dy.Float64(nullable=True, min=0, description="Held-out DPO loss.")
     flip_suspicion = dy.Float64(nullable=True, min=0, max=1, description="P(label is wrong) by held-out policies.")
-    suspected_flip = dy.Float64(nullable=True, min=0, max=1, description="P(label is wrong) by all evidence together.")
+    suspected_flip = dy.Float64(nullable=True, min=0, max=1, description="P(label is turned round) by all evidence together.")
     exact_cluster = hash_column("Least pair_id of the exact duplicates.")
     near_cluster = hash_column("Least pair_id of the near duplicates.")
     n_exact = dy.Int64(min=1, description="Comparisons in the exact cluster.")
@@ -50,7 +50,7 @@ class Triage(dy.Schema):
     own_vote_contradiction = dy.Bool(description="Whether an annotator voted both ways.")
     recommendation = dy.Enum(RECOMMENDATIONS, description="What to do with the pair.")
     rule = dy.String(regex="^[a-z_]+$", description="The rule that said so.")
-    expected_value = dy.Float64(min=0, description="Of a second look: P(label wrong) times the pull of the label.")
+    expected_value = dy.Float64(min=0, description="Of a second look: P(label turned) times the pull of the label.")
 
     @dy.rule()
     def only_preferences_can_be_flipped(cls) -> pl.Expr:

@@ -10,7 +10,7 @@ from preflow.divergence.schemas import AgreementClasses, PredictedDivergence
 from preflow.reasons.schemas import DivergenceReasons
 from preflow.reward.schemas import RewardPredictions
 from preflow.treatments.schemas import DifficultyScores
-from preflow.triage.groups import opposed_pairs
+from preflow.triage.groups import opposing_groups
 from preflow.triage.rules import Thresholds, decided_by
 from preflow.triage.schemas import GroupPreferences, Triage
 from preflow.triage.suspicion import suspected_flip, value_of_second_look
@@ -146,7 +146,7 @@ def _opinions(evidence: Evidence) -> tuple[pl.LazyFrame, ...]:
         evidence.classes.select(
             "pair_id", "substantial", pl.col("agreement_class", "careful_class", "careful_preferred").cast(text)
         ),
-        opposed_pairs(evidence.groups).with_columns(groups_oppose=pl.lit(value=True)),
+        opposing_groups(evidence.groups).select("pair_id").unique().with_columns(groups_oppose=pl.lit(value=True)),
         _strongest(evidence.reasons),
         evidence.predicted.select(
             "pair_id",

@@ -1,11 +1,14 @@
 """The audit and the pairs, called as the plain functions they are on a handful of rows."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
 from assets.audit import AuditParams, aggregate_votes, deduplicate
 from assets.pairs import PairsParams, decide
 from preflow.audit.schemas import Contradictions, DuplicateClusters, Splits, VoteSummary
+from preflow.pairs import Verdicts
 from preflow.schemas import PreferencePairs
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 
@@ -18,7 +21,13 @@ AUDIT = AuditParams(
     worker_iterations=20,
     seed=0,
 )
-PAIRS = PairsParams(label="majority", min_agreement=0.0, tokenizer="package:all-MiniLM-L6-v2", max_tokens=64)
+PAIRS = PairsParams(
+    label="majority",
+    min_agreement=0.0,
+    tokenizer="package:all-MiniLM-L6-v2",
+    max_tokens=64,
+    overrides="inputs/overrides.csv",
+)
 
 
 @pytest.fixture
@@ -44,11 +53,31 @@ def test_votes_become_pairs_and_ties_are_counted(feedback: tuple[pl.LazyFrame, p
     _, contradictions, splits, _ = deduplicate(rows, given, audit=AUDIT)
     summary, _, agreement = aggregate_votes(rows, given, audit=AUDIT)
     assert VoteSummary.validate(summary.collect())["n_votes"].sum() == agreement["n_votes"] == 20
-    pairs, outcomes = decide(rows, summary, splits, contradictions, pairs=PAIRS)
+    pairs, decisions, overrides, refused, outcomes = decide(rows, summary, splits, contradictions, pairs=PAIRS)
+    assert len(Verdicts.validate(decisions.collect())) == 7
+    assert overrides.collect().is_empty()
+    assert refused.collect().is_empty()
     made = PreferencePairs.validate(pairs.collect())
     assert outcomes == {"pair": 6, "tie": 1, "undecided": 0}
     assert len(made) == 6
     assert made.filter(pl.col("flags").list.contains("contradicted")).height == 2
+
+
+def test_a_reviewer_is_heard_and_a_stranger_is_refused(
+    feedback: tuple[pl.LazyFrame, pl.LazyFrame], tmp_path: Path
+) -> None:
+    rows, given = feedback
+    _, contradictions, splits, _ = deduplicate(rows, given, audit=AUDIT)
+    summary, _, _ = aggregate_votes(rows, given, audit=AUDIT)
+    known = rows.collect()["pair_id"][2]
+    filled = tmp_path / "overrides.csv"
+    filled.write_text(f"pair_id,decision,reviewer,note\n{known},b,r1,\n{'0' * 32},a,r1,\n")
+    params = PAIRS.model_copy(update={"overrides": str(filled)})
+    pairs, _, overrides, refused, _ = decide(rows, summary, splits, contradictions, pairs=params)
+    turned = pairs.filter(pl.col("pair_id") == known).collect()
+    assert (turned["chosen"].item(), turned["label_source"].item()) == ("bad answer 2", "gold")
+    assert overrides.collect()["decision"].to_list() == ["b"]
+    assert refused.collect()["reason"].to_list() == ["unknown_pair"]
 
 
 def test_the_same_feedback_gives_the_same_tables(feedback: tuple[pl.LazyFrame, pl.LazyFrame]) -> None:

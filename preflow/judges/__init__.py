@@ -1,0 +1,1 @@
+"""What a judge's verdicts are worth: against the agreement of people, and as a ranking of systems."""
