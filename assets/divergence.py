@@ -55,8 +55,8 @@ class CausesParams(Params):
     """Votes faster than this share of the median time are doubted; at least 0."""
     shrinkage: float = Field(ge=0)
     """Votes by which an annotator's leaning is pulled to none; at least 0."""
-    planted_pairs: int = Field(ge=100)
-    """Pairs of the world of planted causes that the tagger is trained on; at least 100."""
+    planted_pairs: int = Field(ge=300)
+    """Pairs of the world of planted causes that the tagger is trained on; at least 300, or causes go unlearnt."""
     inverse_l2: float = Field(gt=0)
     """Inverse strength of regularisation of the tagger; above 0."""
     folds: int = Field(ge=2)
@@ -82,8 +82,8 @@ class DistributionParams(Params):
     """Passes over the comparisons; above 0."""
     batch_size: int = Field(gt=0)
     """Comparisons an update; above 0."""
-    rho: float = Field(gt=-1, lt=1)
-    """Correlation of an annotator's rewards of the two responses; between -1 and 1."""
+    rho: float = Field(ge=0, lt=1)
+    """Correlation of an annotator's rewards of the two responses; from 0 to below 1."""
     sigma_floor: float = Field(gt=0)
     """Least standard deviation; above 0."""
     lambda_grid: list[float] = Field(min_length=1)

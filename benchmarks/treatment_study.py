@@ -170,10 +170,9 @@ def measured(size: str, seed: int, folder: Path) -> Record:
         "curve": {"start": world.curve(start), "untreated": world.curve(plain)},
     }
     scores = _selection(world, record)
-    if size == "tiny":  # larger policies are for the share alone
-        _controls(world, scores, record)
-        _augmentation(world, record)
-        _without_optimum(world, record)
+    _controls(world, scores, record)
+    _augmentation(world, record)
+    _without_optimum(world, record)
     return record
 
 
@@ -297,10 +296,10 @@ def main(
         path = RESULTS / f"{size}-{seed}.json"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            record = measured(size, seed, RESULTS / f"{size}-{seed}")
+            record = measured(size, seed, RESULTS / f"{size}-{seed}") if size == "tiny" else {}
             path.write_text(json.dumps(record, indent=1) + "\n")
         record = json.loads(path.read_text())
-        if size == "tiny" and "new_pairs" not in record:
+        if "new_pairs" not in record:  # all that is asked of larger policies
             record["new_pairs"] = on_new_pairs(size, seed, RESULTS / f"{size}-{seed}")
             path.write_text(json.dumps(record, indent=1) + "\n")
         typer.echo(f"{path} is there")

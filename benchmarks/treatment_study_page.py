@@ -46,9 +46,9 @@ def page(
         INTRODUCTION,
         *_policies(tiny),
         *_differences(tiny),
-        *_new_pairs(tiny),
+        *_new_pairs({"tiny": tiny, **larger}),
         *_control(tiny, goals),
-        *_shares({"tiny": tiny, **larger}, shares),
+        *_shares(tiny, shares),
     ]
     return "\n".join(lines) + "\n"
 
@@ -79,24 +79,32 @@ def _differences(worlds: Sequence[Record]) -> list[str]:
     return ["## Differences, a world being the unit\n", *_table(headings, rows), ""]
 
 
-def _new_pairs(worlds: Sequence[Record]) -> list[str]:
+def _new_pairs(sizes: Mapping[str, Sequence[Record]]) -> list[str]:
     """Selection on many more pairs, because a test split of four hundred cannot tell two hundredths apart."""
-    found = [world["new_pairs"] for world in worlds if "new_pairs" in world]
-    if len(found) < 2:
-        return []
-    names = list(found[0]["accuracy"])
+    lines: list[str] = []
+    for size, worlds in sizes.items():
+        found = [world["new_pairs"] for world in worlds if "new_pairs" in world]
+        if found:
+            pairs = f"{min(one['pairs'] for one in found):,} to {max(one['pairs'] for one in found):,}"
+            title = f"## Accuracy on {pairs} clean pairs of new prompts: {len(found)} worlds, {size} policies\n"
+            lines += [
+                title,
+                *_table(["trained on", "accuracy", "minus untreated", "minus random half"], _rows(found)),
+                "",
+            ]
+    return lines
+
+
+def _rows(found: Sequence[Record]) -> list[list[str]]:
     rows = []
-    for name in names:
+    for name in found[0]["accuracy"]:
         cells = [f"{np.mean([one['accuracy'][name] for one in found]):.3f}"]
         for other in ("untreated", "random half"):
             values = np.array([one["accuracy"][name] - one["accuracy"][other] for one in found])
-            p = ttest_1samp(values, 0.0).pvalue if name != other else np.nan
+            p = ttest_1samp(values, 0.0).pvalue if name != other and len(values) > 1 else np.nan
             cells.append("" if name == other else f"{values.mean():+.3f} (s.e. {_error(values):.3f}, p {p:.2g})")
         rows.append([name, *cells])
-    pairs = f"{min(one['pairs'] for one in found):,} to {max(one['pairs'] for one in found):,}"
-    headings = ["trained on", "accuracy", "minus untreated", "minus random half"]
-    title = f"## Accuracy on {pairs} clean pairs of new prompts, {len(found)} worlds\n"
-    return [title, *_table(headings, rows), ""]
+    return rows
 
 
 def _control(worlds: Sequence[Record], goals: Sequence[float]) -> list[str]:
@@ -114,14 +122,12 @@ def _control(worlds: Sequence[Record], goals: Sequence[float]) -> list[str]:
     return ["## Gold reward by goal asked for\n", *_table(headings, rows), f"\n{note}\n"]
 
 
-def _shares(sizes: Mapping[str, Sequence[Record]], shares: Sequence[float]) -> list[str]:
-    rows = []
-    for size, worlds in sizes.items():
-        table = np.array([[world["by_share"][str(share)]["accuracy"] for share in shares] for world in worlds])
-        best = ", ".join(f"{shares[row]:g}" for row in table.argmax(1))
-        picked = ", ".join(f"{world['share']:g}" for world in worlds)
-        rows.append([size, str(len(worlds)), *(f"{mean:.3f}" for mean in table.mean(0)), best, picked])
-    headings = ["policy", "worlds", *(f"{share:g}" for share in shares), "best by world", "picked on validation"]
+def _shares(worlds: Sequence[Record], shares: Sequence[float]) -> list[str]:
+    table = np.array([[world["by_share"][str(share)]["accuracy"] for share in shares] for world in worlds])
+    best = ", ".join(f"{shares[row]:g}" for row in table.argmax(1))
+    picked = ", ".join(f"{world['share']:g}" for world in worlds)
+    rows = [[*(f"{mean:.3f}" for mean in table.mean(0)), best, picked]]
+    headings = [*(f"{share:g}" for share in shares), "best by world", "picked on validation"]
     return ["## Accuracy on clean test pairs by share kept, easiest first\n", *_table(headings, rows)]
 
 

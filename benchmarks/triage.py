@@ -87,7 +87,9 @@ def main(rows: int = 1_000_000, seed: int = 0) -> None:
             thresholds=Thresholds(relabel=0.8, review=0.5, too_hard=3.0),
         )
         seconds = time.process_time() - start
-    typer.echo(f"{len(found):,} pairs: peak {peak() / GIB:.2f} GiB (before triage {before / GIB:.2f}), {seconds:.1f} CPU-s")
+    typer.echo(
+        f"{len(found):,} pairs: peak {peak() / GIB:.2f} GiB (before triage {before / GIB:.2f}), {seconds:.1f} CPU-s"
+    )
     for row in recommendation_counts(found.lazy()):
         typer.echo(f"  {row['rule']:<18} {row['recommendation']:<15} {row['pairs']:>9,}")
     if peak() > 4 * GIB:

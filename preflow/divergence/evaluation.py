@@ -34,11 +34,13 @@ def chosen_weight(reward: Reward, voted: Voted, *, grid: list[float]) -> float:
 def why_not(voted: Voted) -> str | None:
     """Why nothing can be fitted or measured on these votes, or None."""
     for split in ("train", "validation", "test"):
-        diverging = voted.of(split).table["diverging"]
-        if len(diverging) < 10 or diverging.all() or not diverging.any():
+        held = voted.of(split)
+        n, diverging = len(held.table), int(held.table["diverging"].sum())
+        decided = int((held.pairs.majority != 0).sum())
+        if n < 10 or min(diverging, n - diverging) < 2 or not decided:
             return (
-                f"of the {split} split {len(diverging)} comparisons have votes of two annotators or more, and on "
-                f"{int(diverging.sum())} of them they differ; ten are needed, some of each kind"
+                f"of the {split} split {n} comparisons have votes of two annotators or more, on {diverging} of them "
+                f"they differ and {decided} have a majority; ten are needed, two of each kind and one with a majority"
             )
     return None
 

@@ -19,6 +19,7 @@ from preflow.evaluation import bootstrap_interval
 from preflow.judges.schemas import JudgeVerdicts
 
 GROUPS = ("preference", "tie", "diverging", "substantial")
+_NO_ERROR = 1e-12
 Record = dict[str, Any]
 
 
@@ -137,7 +138,9 @@ def _difference(read: pl.DataFrame) -> Record | None:
     diverging = (rows["agreement_class"] == "diverging").to_numpy().astype(float)
     if diverging.sum() in (0, len(rows)):
         return None
-    return _coefficient(sm.OLS(rows["winner"].to_numpy(), sm.add_constant(diverging)), rows["prompt_group"])
+    return _coefficient(
+        sm.OLS(rows["winner"].to_numpy(), sm.add_constant(diverging, has_constant="add")), rows["prompt_group"]
+    )
 
 
 def _position(rows: pl.DataFrame, *, rounds: int, seed: int) -> Record | None:
@@ -150,7 +153,9 @@ def _position(rows: pl.DataFrame, *, rounds: int, seed: int) -> Record | None:
         return None
     one, other = (pl.col(name).cast(pl.String) for name in ("verdict", "swapped_verdict"))
     both = both.with_columns(same=(one == other).cast(pl.Float64))
-    first = pl.concat([both.select("prompt_group", said=said, first=pl.lit(side)) for said, side in ((one, "a"), (other, "b"))])
+    first = pl.concat(
+        [both.select("prompt_group", said=said, first=pl.lit(side)) for said, side in ((one, "a"), (other, "b"))]
+    )
     decided = first.filter(pl.col("said") != "tie").with_columns(for_first=(pl.col("said") == pl.col("first")) * 1.0)
     how = {"rounds": rounds, "seed": seed}
     return {"same_verdict": _mean(both, "same", **how), "for_first": _mean(decided, "for_first", **how)}
@@ -168,10 +173,10 @@ def _length(read: pl.DataFrame, *, rounds: int, seed: int) -> Record | None:
     )
     if unequal.is_empty():
         return None
-    model = sm.GLM(
-        decided["a_wins"].to_numpy(), sm.add_constant(decided["ratio"].to_numpy()), family=sm.families.Binomial()
-    )
-    slope = _coefficient(model, decided["prompt_group"]) if decided["a_wins"].n_unique() == 2 else None
+    inputs = sm.add_constant(decided["ratio"].to_numpy(), has_constant="add")
+    model = sm.GLM(decided["a_wins"].to_numpy(), inputs, family=sm.families.Binomial())
+    varies = decided["a_wins"].n_unique() == 2 and decided["ratio"].n_unique() > 1
+    slope = _coefficient(model, decided["prompt_group"]) if varies else None
     return {"longer_wins": _mean(unequal, "longer", rounds=rounds, seed=seed), "slope": slope}
 
 
@@ -185,8 +190,9 @@ def _coefficient(model: Any, groups: pl.Series) -> Record | None:
         except PerfectSeparationWarning:
             return None
     estimate, error = float(fitted.params[1]), float(fitted.bse[1])
-    if error == 0:  # every row has the same outcome
+    estimate = 0.0 if abs(estimate) < _NO_ERROR else estimate
+    if error < _NO_ERROR:  # every row has the same outcome
         return {"estimate": estimate, "low": estimate, "high": estimate, "p_value": 1.0}
-    half = norm.ppf(0.975) * error
+    half = float(norm.ppf(0.975)) * error
     p_value = float(2 * norm.sf(abs(estimate) / error))
     return {"estimate": estimate, "low": estimate - half, "high": estimate + half, "p_value": p_value}

@@ -16,7 +16,7 @@ from preflow.evaluation import MIN_ROUNDS
 from preflow.judges.audit import with_decisions
 
 _STEPS = 10_000
-_CLOSE = 1e-8
+_CLOSE = 1e-6
 Record = dict[str, Any]
 
 

@@ -24,9 +24,7 @@ class PolicyResponses(dy.Schema):
     prompt_group = hash_column("Hash of the normalised prompt: resample and pair by it.")
     prompt = messages_column("Chat messages before the response, without the goal.")
     goal = dy.Float64(nullable=True, description="Score that the prompt asked for; null where it asked for none.")
-    sample_ = dy.Int64(
-        alias="sample", min=0, description="Which response to this prompt and goal, from 0."
-    )
+    sample_ = dy.Int64(alias="sample", min=0, description="Which response to this prompt and goal, from 0.")
     response = dy.String(description="What the policy said.")
 
 

@@ -77,8 +77,11 @@ def distinguishing_phrases(written: pl.DataFrame, *, phrases: int) -> pl.DataFra
     ordered = written.sort("pair_id", "choice", "reason")
     pairs = ordered.select("pair_id").unique(maintain_order=True)
     columns: dict[str, list[list[str]]] = {"phrases_a": [], "phrases_b": []}
-    if len(pairs):
-        words = TfidfVectorizer(ngram_range=(1, 2), stop_words=_STOP_WORDS, token_pattern=_WORD)
+    words = TfidfVectorizer(ngram_range=(1, 2), stop_words=_STOP_WORDS, token_pattern=_WORD)
+    analyse = words.build_analyzer()
+    if not any(analyse(reason) for reason in ordered["reason"]):  # a vectorizer refuses texts without a word
+        columns = {name: [[] for _ in range(len(pairs))] for name in columns}
+    else:
         difference = _signs(ordered) @ words.fit_transform(ordered["reason"])
         names = words.get_feature_names_out()
         for i in range(len(pairs)):

@@ -2,8 +2,8 @@
 
 The policy names an action for each agreement class of the careful annotators (see `preflow.divergence.classes`), and
 for `substantial` divergence apart. Rows of one treatment are trained on together; where a pair is split, each group's
-preference is a row of the treatment `pluralistic_group_K`, so that the data of group K are the rows of `pluralistic` and
-of `pluralistic_group_K`. Nothing is added to a prompt.
+preference is a row of the treatment `pluralistic_group_K`, so that the data of group K are the rows of `pluralistic`
+and of `pluralistic_group_K`. Nothing is added to a prompt.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,9 @@ def pluralistic_pairs(
     substantial = pl.col("careful_substantial").fill_null(value=False)
     careful = pl.col("careful_class").cast(pl.String).fill_null("too_few_votes")
     rows = (
-        comparisons.select("pair_id", "prompt", "response_a", "response_b", "score_a", "score_b", "prompt_group", "source")
+        comparisons.select(
+            "pair_id", "prompt", "response_a", "response_b", "score_a", "score_b", "prompt_group", "source"
+        )
         .join(splits.select("pair_id", "split"), on="pair_id")
         .join(decided.select("pair_id", "outcome", "verdict"), on="pair_id")
         .join(classes.select("pair_id", "careful_class", "careful_substantial"), on="pair_id", how="left")

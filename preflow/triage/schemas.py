@@ -40,7 +40,9 @@ class Triage(dy.Schema):
     )
     difficulty = dy.Float64(nullable=True, min=0, description="Held-out DPO loss.")
     flip_suspicion = dy.Float64(nullable=True, min=0, max=1, description="P(label is wrong) by held-out policies.")
-    suspected_flip = dy.Float64(nullable=True, min=0, max=1, description="P(label is turned round) by all evidence together.")
+    suspected_flip = dy.Float64(
+        nullable=True, min=0, max=1, description="P(label is turned round) by all evidence together."
+    )
     exact_cluster = hash_column("Least pair_id of the exact duplicates.")
     near_cluster = hash_column("Least pair_id of the near duplicates.")
     n_exact = dy.Int64(min=1, description="Comparisons in the exact cluster.")

@@ -90,8 +90,10 @@ def triage(
         expected_value=value_of_second_look(),
     )
     wanted = Triage.create_empty().schema
-    return found.select(pl.col(name).cast(kind) for name, kind in wanted.items()).sort("pair_id").collect(
-        engine="streaming"
+    return (
+        found.select(pl.col(name).cast(kind) for name, kind in wanted.items())
+        .sort("pair_id")
+        .collect(engine="streaming")
     )
 
 
@@ -123,10 +125,7 @@ def _joined(comparisons: pl.LazyFrame, decided: pl.LazyFrame, evidence: Evidence
         pl.col("reasons").fill_null([]),
         pl.col("exact_cluster", "near_cluster").fill_null(pl.col("pair_id")),
         pl.col("n_exact", "n_near").fill_null(1),
-        worker_share=pl.when(a)
-        .then("worker_share_a")
-        .when(pl.col("label") == "b")
-        .then(1 - pl.col("worker_share_a")),
+        worker_share=pl.when(a).then("worker_share_a").when(pl.col("label") == "b").then(1 - pl.col("worker_share_a")),
         reward_gap=pl.coalesce("predicted_gap", pl.when(a).then(gap).otherwise(-gap)),
     )
 
@@ -177,7 +176,9 @@ def _copies(decided: pl.LazyFrame, evidence: Evidence) -> tuple[pl.LazyFrame, ..
     # A labelled pair stands for its cluster, or its least id does.
     first = pl.col("pair_id").sort_by(unsure, "pair_id").first()
     several = clusters.filter(pl.col("n_exact") > 1).select("pair_id", "exact_cluster")
-    standing = several.join(decided.select("pair_id", "outcome"), on="pair_id").group_by("exact_cluster").agg(first=first)
+    standing = (
+        several.join(decided.select("pair_id", "outcome"), on="pair_id").group_by("exact_cluster").agg(first=first)
+    )
     repeated = several.join(standing, on="exact_cluster").filter(pl.col("pair_id") != pl.col("first"))
     own = pl.col("kind") == "own_vote"
     sides = [evidence.contradictions.filter(~own).select(pair_id=side) for side in ("pair_id", "other_pair_id")]

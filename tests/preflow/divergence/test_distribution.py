@@ -56,7 +56,9 @@ def test_polarised_taste_is_found_and_its_reward_foretells_divergence(fitted, po
     predicted = PredictedDivergence.validate(fitted.predicted)
     assert predicted["pair_id"].to_list() == polarised.table["pair_id"].to_list()
     test = (polarised.table["split"] == "test").to_numpy()
-    score, diverging = (column.to_numpy()[test] for column in (predicted["diverging_score"], polarised.table["diverging"]))
+    score, diverging = (
+        column.to_numpy()[test] for column in (predicted["diverging_score"], polarised.table["diverging"])
+    )
     assert auroc(score, diverging) == pytest.approx(found["auroc"][NAMES[0]], abs=1e-3)
 
 

@@ -15,7 +15,7 @@ from preflow.ingest.canonical import digest
 from tests.preflow.divergence.conftest import drawn_taste, voted
 
 KEPT, BASELINE = NAMES
-SEEDS = range(8)
+SEEDS = range(3)
 FIELDS = ("a", "b", "counts")
 HOW = {"rounds": 2000, "seed": 0}
 FLOOR = 0.05
@@ -43,7 +43,7 @@ def made(a, counts, *, split="test"):
     return Voted(pl.DataFrame(columns).with_columns(diverging=pl.Series(diverging.numpy(), dtype=pl.Boolean)), pairs)
 
 
-def planted(seed, n=160):
+def planted(seed, n=120):
     """Both gaps are smaller where people differ, each with chance of its own; the spread is larger there."""
     rng = np.random.default_rng(seed)
     diverging = np.arange(n) < n // 2
@@ -61,7 +61,7 @@ def differences(weight):
 
 def test_equal_rewards_do_not_differ_and_a_spread_that_knows_does():
     alike, found = differences(0.0)
-    assert sum(one["low"] <= 0 <= one["high"] for one in alike) >= len(SEEDS) - 1
+    assert sum(one["low"] <= 0 <= one["high"] for one in alike) == len(SEEDS)
     assert all(0.5 < one["auroc"][name] < 0.85 for one in found for name in NAMES)
     better, found = differences(8.0)
     assert all(one["low"] > 0 for one in better)
@@ -142,10 +142,6 @@ def test_enough_of_each_kind_can_be_measured():
 )
 def test_too_few_of_a_kind_are_named(counts):
     assert f"of the train split {len(counts)} comparisons" in why_not(thin(counts))
-
-
-def test_without_votes_the_reason_is_named():
-    assert "of the train split 0 comparisons" in why_not(made(np.zeros((0, 3)), np.zeros((0, 7))))
 
 
 def test_every_split_is_looked_at():

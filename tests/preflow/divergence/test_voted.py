@@ -71,17 +71,10 @@ def test_without_two_votes_there_is_nothing(cast):
     assert voted.pairs.counts.shape == (0, 7)
 
 
-def test_without_comparisons_there_is_nothing():
-    voted = found([], rows=[], embedded=embeddings(ROWS).clear())
-    assert len(voted.table) == len(voted.pairs) == 0
-
-
 def test_the_order_of_the_rows_does_not_matter():
     once, again = found(CAST), found(CAST[::-1], rows=ROWS[::-1])
     assert once.table.equals(again.table)
-    assert all(
-        getattr(once.pairs, name).equal(getattr(again.pairs, name)) for name in ("a", "b", "counts")
-    )
+    assert all(getattr(once.pairs, name).equal(getattr(again.pairs, name)) for name in ("a", "b", "counts"))
 
 
 def test_a_response_without_an_embedding_is_named():

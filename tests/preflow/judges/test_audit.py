@@ -72,17 +72,6 @@ def test_a_judge_that_likes_length_has_a_slope():
     assert separated["length"]["longer_wins"]["estimate"] == 1
 
 
-def test_no_difference_is_called_one_in_twenty_times():
-    rng = np.random.default_rng(1)
-    p = []
-    for _ in range(30):
-        tie = rng.random((3, 40)) < 0.3
-        said = dict(zip(VOTED, tie, strict=True))
-        p.append(audited(lambda i, kind, first, said=said: "tie" if said[kind][i] else "a")["diverging_minus_preference"]["p_value"])
-    assert len(p) == 30
-    assert sum(value < 0.05 for value in p) <= 5
-
-
 def test_one_null_verdict_of_two_is_unreadable():
     frame = JudgeVerdicts.cast(
         pl.DataFrame(

@@ -24,7 +24,9 @@ def measured(seed, *, style_bias=1.5):
     arena = draw_arena(2 * N, seed=seed, style_bias=style_bias)
     classes = agreement_classes(arena.comparisons, arena.votes, careless=[])
     order = arena.comparisons.select("pair_id").collect()["pair_id"]
-    diverging = order.to_frame().join(classes, on="pair_id", maintain_order="left")["agreement_class"].to_numpy() == "diverging"
+    diverging = (
+        order.to_frame().join(classes, on="pair_id", maintain_order="left")["agreement_class"].to_numpy() == "diverging"
+    )
     model = LogisticRegression().fit(arena.features[:N], diverging[:N])
     score = model.predict_proba(arena.features[N:])[:, 1]
     judged = arena.verdicts[N:]
@@ -45,6 +47,7 @@ def tau(ranked, quality):
     return kendalltau([row["rating"] for row in ranked], [quality[name] for name in names]).statistic
 
 
+@pytest.mark.full
 @pytest.mark.claim("div-11")
 def test_a_style_biased_judge_names_winners_where_people_differ(record_claim):
     found = [measured(seed) for seed in range(WORLDS)]
@@ -56,8 +59,10 @@ def test_a_style_biased_judge_names_winners_where_people_differ(record_claim):
     taus = np.mean([one["tau"] for one in found], axis=0)
     holds = abs(difference.mean()) <= 0.05 and cut >= 0.3 and p < 0.05
     record_claim(
-        f"winner rate on diverging minus agreed {difference.mean():+.3f} (farthest {difference[np.abs(difference).argmax()]:+.3f}); "
-        f"diverging share {before.mean():.3f} to {after.mean():.3f} (-{cut:.0%}); tau with the truth {taus[0]:.2f} to {taus[1]:.2f} "
+        f"winner rate on diverging minus agreed {difference.mean():+.3f} "
+        f"(farthest {difference[np.abs(difference).argmax()]:+.3f}); "
+        f"diverging share {before.mean():.3f} to {after.mean():.3f} (-{cut:.0%}); "
+        f"tau with the truth {taus[0]:.2f} to {taus[1]:.2f} "
         f"(p = {p:.0e})",
         holds=bool(holds),
         seeds=WORLDS,
@@ -66,5 +71,5 @@ def test_a_style_biased_judge_names_winners_where_people_differ(record_claim):
 
 
 def test_a_judge_without_style_bias_gains_nothing():
-    gain = [np.subtract(*measured(seed, style_bias=0.0)["tau"][::-1]) for seed in range(6)]
+    gain = [np.subtract(*measured(seed, style_bias=0.0)["tau"][::-1]) for seed in range(4)]
     assert abs(np.mean(gain)) <= 0.05

@@ -42,10 +42,14 @@ def tables(preferred=("a", "b", "tie")):
         for name in SITUATIONS
     ]
     groups = [
-        {"pair_id": IDS["substantial"], "cluster": k, "n_annotators": 2, "preferred": side} for k, side in enumerate(preferred)
+        {"pair_id": IDS["substantial"], "cluster": k, "n_annotators": 2, "preferred": side}
+        for k, side in enumerate(preferred)
     ]
     splits = pl.LazyFrame({"pair_id": list(IDS.values()), "split": "train"})
-    frames = (schema.cast(pl.DataFrame(rows)).lazy() for schema, rows in ((Verdicts, decided), (AgreementClasses, classes), (GroupPreferences, groups)))
+    frames = (
+        schema.cast(pl.DataFrame(rows)).lazy()
+        for schema, rows in ((Verdicts, decided), (AgreementClasses, classes), (GroupPreferences, groups))
+    )
     return comparisons(list(ROWS.values())), *frames, splits
 
 
@@ -58,7 +62,10 @@ def test_every_pair_has_its_rows_with_a_reason():
     table = found()
     TreatedPairs.validate(table)
     names = {pair: name for name, pair in IDS.items()}
-    rows = {(names[row["source_pair_id"]], row["treatment"]): (row["reason"], row["kept"], row["chosen_is"]) for row in table.to_dicts()}
+    rows = {
+        (names[row["source_pair_id"]], row["treatment"]): (row["reason"], row["kept"], row["chosen_is"])
+        for row in table.to_dicts()
+    }
     assert rows == {
         ("preference", "pluralistic"): ("preference_keep", True, "b"),
         ("tie", "pluralistic"): ("tie_drop", False, "a"),
@@ -96,7 +103,7 @@ def test_a_soft_label_without_its_source_is_refused():
 def test_a_policy_with_holes_or_inventions_is_refused():
     with pytest.raises(ValueError, match=r"lacks \['tie'\] and has \{'ties': 'drop'\}"):
         found(policy={name: action for name, action in POLICY.items() if name != "tie"} | {"ties": "drop"})
-    with pytest.raises(ValueError, match="has {'tie': 'average'}"):
+    with pytest.raises(ValueError, match=r"has {'tie': 'average'}"):
         found(policy=POLICY | {"tie": "average"})
 
 

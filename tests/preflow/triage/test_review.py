@@ -7,7 +7,21 @@ from preflow.triage.table import triage
 from tests.preflow.feedback import comparison, comparisons
 from tests.preflow.triage.test_table import NAMES, SETTINGS, one_pair_a_rule, row_of
 
-HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "''=1", "\uff1d1", "'tis", "it's", 'say "a",\r\nb']
+HOSTILE = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "'=1",
+    "''=1",
+    "\uff1d1",
+    "'tis",
+    "it's",
+    'say "a",\r\nb',
+]
 
 
 @pytest.fixture
@@ -28,7 +42,14 @@ def filled(queue, **cells):
 
 
 def test_the_most_valuable_looks_come_first_with_full_texts(queue):
-    assert sorted(queue["rule"]) == ["careless_outvoted", "contradicted", "doubtful", "errors_divide", "likely_flip", "unlabelled"]
+    assert sorted(queue["rule"]) == [
+        "careless_outvoted",
+        "contradicted",
+        "doubtful",
+        "errors_divide",
+        "likely_flip",
+        "unlabelled",
+    ]
     assert queue["expected_value"].to_list() == sorted(queue["expected_value"], reverse=True)
     texts = dict(queue.select("rule", "response_b").iter_rows())
     assert texts["likely_flip"] == row_of("likely_flip")["response_b"]
@@ -52,14 +73,21 @@ def test_no_cell_of_the_csv_starts_a_formula(text, tmp_path):
     raw = pl.read_csv(tmp_path / "queue.csv", infer_schema=False)
     assert raw["response_a"].to_list() == [f"'{text}"]
     words = [name for name in raw.columns if name not in ("expected_value", "reward_gap")]
-    assert not any(str(cell).startswith(tuple("=+-@\t\r\n")) for name in words for cell in raw[name] if cell is not None)
+    assert not any(
+        str(cell).startswith(tuple("=+-@\t\r\n")) for name in words for cell in raw[name] if cell is not None
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_round_trip_from_the_queue_to_new_labels(queue, kind, tmp_path):
     rows, decided, _ = one_pair_a_rule()
     before = decided.collect()
-    decision = pl.when(pl.col("rule") == "likely_flip").then(pl.lit("b")).when(pl.col("rule") == "doubtful").then(pl.lit("drop"))
+    decision = (
+        pl.when(pl.col("rule") == "likely_flip")
+        .then(pl.lit("b"))
+        .when(pl.col("rule") == "doubtful")
+        .then(pl.lit("drop"))
+    )
     given = queue.with_columns(decision=decision, reviewer=pl.lit("=ann"), note=pl.lit("-looked, twice"))
     write_queue(given, tmp_path / f"filled.{kind}")
     accepted, refused = overrides(read_queue(tmp_path / f"filled.{kind}"), rows)
@@ -109,7 +137,7 @@ def test_a_decision_on_a_pair_without_a_verdict_is_refused(queue):
 
 
 def test_files_that_are_no_queue_are_refused(queue, tmp_path):
-    with pytest.raises(ValueError, match="is a .csv or a .jsonl"):
+    with pytest.raises(ValueError, match=r"is a .csv or a .jsonl"):
         write_queue(queue, tmp_path / "queue.xlsx")
     (tmp_path / "other.csv").write_text("pair_id,verdict\n1,2\n")
     with pytest.raises(ValueError, match="no column decision, reviewer"):
