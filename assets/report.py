@@ -26,9 +26,18 @@ def report(
     difficulty_scores: pl.LazyFrame,
     treated_pairs: pl.LazyFrame,
     policy_comparison: dict[str, Any],
+    divergence_counts: dict[str, Any],
+    divergence_reasons: pl.LazyFrame,
+    reason_remainders: pl.LazyFrame,
+    divergence_evaluation: dict[str, Any],
+    judge_audit: dict[str, Any],
+    recommendations: dict[str, Any],
+    triage_table: pl.LazyFrame,
+    comparisons: pl.LazyFrame,
 ) -> str:
     """What came in, what was refused and why, how people agree, which pairs to look at, what treatments are worth."""
     from preflow.report import render_report
+    from preflow.triage.review import review_queue
 
     return render_report(
         counts=intake,
@@ -49,9 +58,18 @@ def report(
         difficulty_scores=difficulty_scores.collect(),
         comparison=policy_comparison,
         trained_on=dict(treated_pairs.filter("kept").group_by("treatment").len().collect().rows()),
+        divergence_counts=divergence_counts,
+        reasons=divergence_reasons.collect(),
+        remainders=reason_remainders.collect(),
+        divergence_evaluation=divergence_evaluation,
+        audits=judge_audit["judges"],
+        recommendations=recommendations["rules"],
+        queue=review_queue(triage_table, comparisons, size=QUEUED),
         table_links={name: f"../data/{place}" for name, place in TABLES.items()},
     )
 
+
+QUEUED = 20  # comparisons of the review queue that the page shows
 
 # Where readers of the page find what it summarises, relative to the folder of the page.
 TABLES = {
@@ -69,6 +87,10 @@ TABLES = {
     "reward-augmented pairs": "augmentation/reward_augmented_pairs.parquet",
     "every treatment as data": "treatments/treated_pairs.parquet",
     "what the policies said": "comparison/judged_responses.parquet",
+    "what to do with each comparison": "triage/triage_table.parquet",
+    "review queue": "triage/review_queue/queue.csv",
+    "pairs that keep disagreement": "triage/pluralistic_pairs.parquet",
+    "reasons for divergence": "divergence/divergence_reasons.parquet",
     "training data": "exports/training_data/README.md",
     "validation of every table": "../reports/data_docs/index.html",
 }

@@ -4,6 +4,7 @@ The claim: one million pairs within 4 GiB. The tables are written to parquet and
 has votes, a reward, a predicted divergence and a difficulty, a third diverge, a tenth have duplicates.
 """
 
+# ruff: noqa: E501
 import resource
 import tempfile
 import time

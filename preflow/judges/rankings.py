@@ -112,7 +112,7 @@ def _weighted(matches: pl.DataFrame, weights: pl.DataFrame | None) -> pl.DataFra
 def _wins(rows: pl.DataFrame, names: list[str]) -> np.ndarray:
     """Weighted wins of the row's system over the column's in each prompt, [prompts, systems, systems]."""
     number = {name: i for i, name in enumerate(names)}
-    a, b = ([number[name] for name in rows[f"system_{side}"]] for side in "ab")
+    a, b = (np.array([number[name] for name in rows[f"system_{side}"]]) for side in "ab")
     prompts = np.unique(rows["prompt_group"].to_numpy(), return_inverse=True)[1]
     wins = np.zeros((prompts.max() + 1, len(names), len(names)))
     score, weight = rows["score_a"].to_numpy(), rows["weight"].to_numpy()

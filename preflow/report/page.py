@@ -10,7 +10,9 @@ from markupsafe import Markup
 from preflow.report import sections
 from preflow.report.blocks import Section, number
 from preflow.report.difficulty import difficulty
+from preflow.report.divergence import divergence
 from preflow.report.treatments import worth
+from preflow.report.triage import judge_section, triage_section
 
 
 def render_report(
@@ -33,6 +35,13 @@ def render_report(
     difficulty_scores: pl.DataFrame,
     comparison: Mapping[str, Any],
     trained_on: Mapping[str, int],
+    divergence_counts: Mapping[str, Any],
+    reasons: pl.DataFrame,
+    remainders: pl.DataFrame,
+    divergence_evaluation: Mapping[str, Any],
+    audits: Mapping[str, Mapping[str, Any]],
+    recommendations: Sequence[Mapping[str, Any]],
+    queue: pl.DataFrame,
     table_links: Mapping[str, str],
 ) -> str:
     """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
@@ -56,6 +65,8 @@ def render_report(
         sections.intake(counts),
         sections.refused(quarantine, counts),
         sections.votes(votes_summary, annotators, agreement, agreement["against_gold"]),
+        divergence(divergence_counts, reasons, remainders, divergence_evaluation),
+        judge_section(audits),
         sections.duplicates(clusters, contradictions),
         sections.splits(pairs, counts, outcomes, leakage),
         sections.distributions(pairs),
@@ -63,6 +74,7 @@ def render_report(
         sections.suspicious(pairs, predictions),
         difficulty(ranking, selection, selected, difficulty_scores),
         worth(comparison, trained_on),
+        triage_section(recommendations, queue),
         sections.reading(table_links),
     ]
     return render_page("Feedback report", headline, body)

@@ -38,7 +38,7 @@ def suspected_flip(*, flip_share: float) -> pl.Expr:
     doubts = [1 - pl.col("probability"), pl.col("flip_suspicion")]
     models = _sigmoid(pl.sum_horizontal(_log_odds(doubt).fill_null(0.0) for doubt in doubts))
     by_votes = pl.col("label_source").is_in(["majority", "worker_model"])
-    err = pl.when(by_votes).then(1 - pl.col("worker_share"))
+    err: pl.Expr = pl.when(by_votes).then(1 - pl.col("worker_share"))
     known = pl.col("label").is_in(["a", "b"]) & pl.any_horizontal(x.is_not_null() for x in (err, *doubts))
     err = err.fill_null(0.0)
     against = err * (1 - models) + (1 - err) * models

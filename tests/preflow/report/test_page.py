@@ -9,6 +9,7 @@ import pytest
 from preflow.audit.schemas import AnnotatorQuality, Contradictions, DuplicateClusters, VoteSummary
 from preflow.comparison.summary import not_measured, summarise_comparison
 from preflow.evaluation import evaluate
+from preflow.reasons.schemas import DivergenceReasons, ReasonRemainders
 from preflow.report import render_report
 from preflow.report.sections import LONGEST_RAW, SUSPECTS
 from preflow.reward.schemas import RewardPredictions
@@ -158,6 +159,21 @@ def make_study(pairs):
         "difficulty_scores": scores,
         "comparison": summarise_comparison(judged, no_verdicts(), drift, good_score=7.0, rounds=2000, seed=0),
         "trained_on": {"untreated": len(pairs), "reward_augmented": 2 * len(pairs)},
+        **make_disagreement(),
+    }
+
+
+def make_disagreement():
+    """What the stages of divergence and triage give where nobody differs."""
+    classes = {"preference": 200, "tie": 30, "diverging": 10, "residual": 0, "too_few_votes": 0, "substantial": 4}
+    return {
+        "divergence_counts": {"all": classes, "careful": classes, "n_groups": 2, "careless": 1},
+        "reasons": DivergenceReasons.create_empty(),
+        "remainders": ReasonRemainders.create_empty(),
+        "divergence_evaluation": {"not_fitted": "of the test split 3 comparisons have votes"},
+        "audits": {},
+        "recommendations": [{"rule": "agreed", "recommendation": "keep", "pairs": N}],
+        "queue": pl.DataFrame(),
     }
 
 
@@ -224,6 +240,10 @@ def empty(inputs):
         "selection": {"share": None, "curve": []},
         "comparison": not_measured("the start policy can read too few of 0 pairs (there is none)"),
         "trained_on": {},
+        "divergence_counts": {"all": dict.fromkeys(("preference", "tie", "diverging", "residual"), 0)},
+        "divergence_evaluation": {"not_fitted": "there is no vote"},
+        "audits": {},
+        "recommendations": [],
         "table_links": {},
     }
 
@@ -308,7 +328,7 @@ def test_top_of_the_page_names_every_section_with_its_finding(page):
     contents = page.split("<nav")[1].split("</nav>")[0]
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     findings = re.findall(r'<p class="finding">(.*?)</p>', page)
-    assert len(titles) == len(findings) == 11
+    assert len(titles) == len(findings) == 14
     for title, finding in zip(titles, findings, strict=True):
         assert f"<b>{title}</b>{finding}</a>" in contents
 
