@@ -67,8 +67,8 @@ def _reward(evaluation: Record) -> str:
     kept, baseline = (evaluation["auroc"][name] for name in ("mean_variance_kl", "bt_all"))
     gain, right = evaluation["auroc_difference"], evaluation["accuracy_difference"]
     return (
-        f"A reward with mean and spread tells diverging test comparisons from others with an AUROC of {number(kept, 2)}, "
-        f"the gap of a Bradley-Terry reward with {number(baseline, 2)}: difference "
+        f"A reward with mean and spread tells diverging test comparisons from others with an AUROC of "
+        f"{number(kept, 2)}, the gap of a Bradley-Terry reward with {number(baseline, 2)}: difference "
         f"{interval(gain['estimate'], gain['low'], gain['high'])}. Accuracy against the majority differs by "
         f"{interval(right['estimate'], right['low'], right['high'])} ({p_value(evaluation['accuracy_p'])})."
     )
