@@ -52,7 +52,7 @@ def _causes(reasons: pl.DataFrame, remainders: pl.DataFrame) -> Table:
     for label, source, n in named.iter_rows():
         found.setdefault(label, {})[source] = n
     rows: list[list[Any]] = [
-        [label.replace("_", " "), *(by.get(source, 0) for source in sources)] for label, by in found.items()
+        [label.replace("_", " "), *(number(by.get(source, 0)) for source in sources)] for label, by in found.items()
     ]
     asked = remainders.group_by(pl.col("source").cast(pl.String)).agg(pl.len(), nothing=(pl.col("n_causes") == 0).sum())
     nothing = {source: f"{percent(n / of)} of {number(of)}" for source, of, n in asked.iter_rows()}
