@@ -1,6 +1,7 @@
 """Where annotators differ, why, and what a reward knows of it: the assets as plain functions on small tables."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from preflow.reasons.schemas import DivergenceReasons, ReasonRemainders
 from preflow.reasons.tagger import ReasonTagger
 from preflow.tokens import text_id
 from tests.preflow.feedback import comparison, comparisons, vote, votes
+from tests.preflow.reasons.conftest import THRESHOLDS
 
 SCHEMAS = {
     "agreement_classes": AgreementClasses,
@@ -60,16 +62,7 @@ DIVERGENCE = DivergenceParams(
         min_reasons=2,
         phrases=3,
     ),
-    thresholds=ThresholdsParams(
-        length_ratio=1.8,
-        format_marks=1.0,
-        reading_levels=5.0,
-        tone=1.0,
-        fact_conflict=0.6,
-        repetition=0.3,
-        prompt_words=7,
-        overlap=0.16,
-    ),
+    thresholds=ThresholdsParams(**asdict(THRESHOLDS)),
     reward=DISTRIBUTION,
     seed=0,
 )
