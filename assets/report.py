@@ -31,13 +31,12 @@ def report(
     reason_remainders: pl.LazyFrame,
     divergence_evaluation: dict[str, Any],
     judge_audit: dict[str, Any],
-    recommendations: dict[str, Any],
     triage_table: pl.LazyFrame,
     comparisons: pl.LazyFrame,
 ) -> str:
     """What came in, what was refused and why, how people agree, which pairs to look at, what treatments are worth."""
     from preflow.report import render_report
-    from preflow.triage.review import review_queue
+    from preflow.triage.overview import overview
 
     return render_report(
         counts=intake,
@@ -63,12 +62,12 @@ def report(
         remainders=reason_remainders.collect(),
         divergence_evaluation=divergence_evaluation,
         audits=judge_audit["judges"],
-        recommendations=recommendations["rules"],
-        queue=review_queue(triage_table, comparisons, size=QUEUED),
+        triage=overview(triage_table, comparisons, examples=EXAMPLES, queued=QUEUED),
         table_links={name: f"../data/{place}" for name, place in TABLES.items()},
     )
 
 
+EXAMPLES = 30  # comparisons of each rule in the table to filter
 QUEUED = 20  # comparisons of the review queue that the page shows
 
 # Where readers of the page find what it summarises, relative to the folder of the page.

@@ -2,7 +2,7 @@
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGES = ("preflow", "assets")
@@ -22,7 +22,7 @@ def source_files(root: Path, module: str) -> list[Path]:
         if path is None or path in found:
             continue
         found.add(path)
-        imported = list(_imports(root, path))
+        imported = _imports(root, path)
         pending += imported
         if "pkgutil" in imported:
             pending += [_module_of(root, sibling) for sibling in path.parent.glob("*.py")]
@@ -52,20 +52,28 @@ def _module_of(root: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(root: Path, path: Path) -> Iterator[str]:
+def _imports(root: Path, path: Path) -> tuple[str, ...]:
     """Dotted names that a file imports, those inside functions included; importing a.b also imports a."""
-    package = _module_of(root, path).split(".")
+    package = _module_of(root, path)
     if path.name != "__init__.py":
-        package = package[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        package = package.rpartition(".")[0]
+    return _imported(path.read_text(encoding="utf-8"), package)
+
+
+@cache  # by content: every stage walks through much the same files
+def _imported(text: str, package: str) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            stated = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else []
+            inside = package.split(".")
+            above = inside[: len(inside) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+            stated = [base, *(f"{base}.{alias.name}" for alias in node.names)]
         else:
             continue
-        for name in names:
+        for name in stated:
             parts = name.split(".")
-            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+            names |= dict.fromkeys(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return tuple(names)

@@ -145,6 +145,23 @@ def reasons_bar(counts: pl.DataFrame) -> Spec:
     return _finish(base.mark_bar(color=BLUE) + numbers, "Refused rows by reason.", height=alt.Step(22))
 
 
+def recommendations_heatmap(counts: pl.DataFrame) -> Spec:
+    """What is recommended for which agreement class; `counts` is `preflow.triage.overview.recommended_by_class`.
+
+    The darker a field, the larger its share of the class; the number is how many comparisons it holds.
+    """
+    words = pl.col("agreement_class", "recommendation").str.replace_all("_", " ")
+    rows = counts.with_columns(words, share=pl.col("pairs") / pl.col("pairs").sum().over("agreement_class"))
+    axis = alt.Axis(ticks=False, domain=False, labelAngle=0, labelExpr="split(datum.label, ' ')")
+    base = alt.Chart(rows).encode(
+        x=alt.X("recommendation:N", title=None, axis=axis), y=alt.Y("agreement_class:N", title=None, axis=axis)
+    )
+    shades = alt.Scale(domain=[0, 1], range=["#eef2f6", BLUE])
+    fields = base.mark_rect().encode(color=alt.Color("share:Q", scale=shades, legend=None))
+    numbers = base.mark_text().encode(text=alt.Text("pairs:Q", format=","))
+    return _finish(fields + numbers, "Recommendations by agreement class.", height=alt.Step(32))
+
+
 def _bin_edges(values: np.ndarray) -> np.ndarray:
     """Edges of equal bins: one a value where the values are few whole numbers, otherwise at most `MAX_BINS`."""
     if values.size == 0:

@@ -4,6 +4,7 @@ Every string is escaped by the template except the SVG of a `Figure`, which must
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -61,6 +62,43 @@ class Table:
 
 
 @dataclass(frozen=True)
+class FilterTable:
+    """Rows that the reader narrows down by what they are: a choice a facet, made in CSS alone.
+
+    `facets` names columns; their values are offered as choices, in the order in which they first appear.
+    """
+
+    kind: ClassVar[str] = "filter"
+    id: str
+    table: Table
+    facets: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.facets if name not in self.table.columns]:
+            raise ValueError(
+                f"facets {unknown} are no columns of the table; its columns are {list(self.table.columns)}"
+            )
+
+    @property
+    def choices(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """Of each facet its name and its values, each with the number of rows that have it."""
+        return [(name, list(Counter(self._values(name)).items())) for name in self.facets]
+
+    @property
+    def places(self) -> list[list[int]]:
+        """Of each row, the place of its value among the choices of each facet."""
+        columns = []
+        for name, choices in self.choices:
+            place = {value: index for index, (value, _) in enumerate(choices)}
+            columns.append([place[value] for value in self._values(name)])
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _values(self, name: str) -> list[str]:
+        column = self.table.columns.index(name)
+        return [number(row[column]) for row in self.table.rows]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A chart and what to see in it."""
 
@@ -108,7 +146,7 @@ class Links:
     paths: dict[str, str]
 
 
-Block = Text | Numbers | Table | Figure | Folds | Links
+Block = Text | Numbers | Table | FilterTable | Figure | Folds | Links
 
 
 @dataclass(frozen=True)
@@ -127,7 +165,7 @@ def pair_details(pair: Mapping[str, Any], name: str, facts: Sequence[str]) -> De
     prompt = [Passage(message["role"], message["content"]) for message in pair["prompt"]]
     answers = [Passage("chosen", pair["chosen"], "chosen"), Passage("rejected", pair["rejected"], "rejected")]
     opening = pair["prompt"][-1]["content"] if pair["prompt"] else pair["chosen"]
-    return Details(f"{name} {_excerpt(opening)}", " · ".join(facts), [*prompt, *answers])
+    return Details(f"{name} {excerpt(opening)}", " · ".join(facts), [*prompt, *answers])
 
 
 def frame_table(frame: pl.DataFrame, columns: Sequence[str], caption: str = "") -> Table:
@@ -161,7 +199,7 @@ def p_value(p: float | None) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
 
 
-def _excerpt(text: str) -> str:
+def excerpt(text: str) -> str:
     """The beginning of a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"

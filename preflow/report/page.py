@@ -13,6 +13,7 @@ from preflow.report.difficulty import difficulty
 from preflow.report.divergence import divergence
 from preflow.report.treatments import worth
 from preflow.report.triage import judge_section, triage_section
+from preflow.triage.overview import Overview
 
 
 def render_report(
@@ -40,8 +41,7 @@ def render_report(
     remainders: pl.DataFrame,
     divergence_evaluation: Mapping[str, Any],
     audits: Mapping[str, Mapping[str, Any]],
-    recommendations: Sequence[Mapping[str, Any]],
-    queue: pl.DataFrame,
+    triage: Overview,
     table_links: Mapping[str, str],
 ) -> str:
     """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
@@ -74,7 +74,7 @@ def render_report(
         sections.suspicious(pairs, predictions),
         difficulty(ranking, selection, selected, difficulty_scores),
         worth(comparison, trained_on),
-        triage_section(recommendations, queue),
+        triage_section(triage),
         sections.reading(table_links),
     ]
     return render_page("Feedback report", headline, body)

@@ -1,54 +1,108 @@
 """The report's sections of triage and of the judge audit: what to do with each pair, and what a judge is worth."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from preflow.charts import histogram, recommendations_heatmap
 from preflow.report.blocks import (
     Block,
     Details,
+    Figure,
+    FilterTable,
     Folds,
     Numbers,
     Passage,
     Section,
     Table,
+    excerpt,
     interval,
     number,
     p_value,
     percent,
 )
+from preflow.triage.overview import Overview
 from preflow.triage.rules import RULES
 
-EXAMPLES = 20  # of the review queue
 Record = Mapping[str, Any]
 
 
-def triage_section(counts: Sequence[Record], queue: pl.DataFrame) -> Section:
-    """How many pairs each rule decided, and the first of the review queue with their full texts.
+def triage_section(shown: Overview) -> Section:
+    """What is recommended, by rule and by agreement class; pairs to filter; the first of the review queue in full."""
+    actions = _by_action(shown.rules)
+    total = sum(actions.values())
+    finding = ", ".join(f"{_words(action)} {percent(n / total)}" for action, n in actions.items()) or "no comparison"
+    lead = "Of each pair all that is known, and the first rule that holds. The queue begins with the look worth most."
+    numbers = Numbers([(number(n), _words(action)) for action, n in actions.items()])
+    blocks: list[Block] = [numbers, _rules(shown.rules, total)]
+    if total:
+        blocks += _charts(shown)
+    if len(shown.queue):
+        blocks.append(Folds([_looked_at(row) for row in shown.queue.iter_rows(named=True)]))
+    if total:
+        blocks.append(
+            FilterTable("pairs-by-rule", _pairs(shown.examples), ["recommendation", "rule", "class", "source"])
+        )
+    return Section("triage", "Triage", f"Recommended: {finding}.", lead, blocks)
 
-    `counts` is that of `preflow.triage.table.recommendation_counts`, `queue` that of `review_queue`.
-    """
-    pairs = {row["rule"]: row["pairs"] for row in counts}
-    total = sum(pairs.values())
-    by_action: dict[str, int] = {}
+
+def _charts(shown: Overview) -> list[Figure]:
+    doubts = histogram(
+        {"P(turned)": shown.suspicion}, x_title="P(label is turned round)", description="Suspected flips."
+    )
+    return [
+        Figure(recommendations_heatmap(shown.by_class), "What is recommended for each agreement class: comparisons."),
+        Figure(doubts, "How many labels are doubted, and how much: shares of the labelled comparisons."),
+    ]
+
+
+def _by_action(counts: Sequence[Record]) -> dict[str, int]:
+    """Comparisons by recommendation, most first."""
+    actions: Counter[str] = Counter()
     for row in counts:
-        by_action[row["recommendation"]] = by_action.get(row["recommendation"], 0) + row["pairs"]
+        actions[row["recommendation"]] += row["pairs"]
+    return dict(sorted(actions.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _rules(counts: Sequence[Record], total: int) -> Table:
+    pairs = {row["rule"]: row["pairs"] for row in counts}
     rows = [
         [_words(rule.name), _words(rule.recommendation), pairs[rule.name], percent(pairs[rule.name] / total), rule.why]
         for rule in RULES
         if rule.name in pairs
     ]
-    shown = sorted(by_action.items(), key=lambda item: (-item[1], item[0]))
-    finding = ", ".join(f"{_words(action)} {percent(n / total)}" for action, n in shown) or "no comparison"
-    lead = "Of each pair all that is known, and the first rule that holds. The queue begins with the look worth most."
-    blocks: list[Block] = [
-        Numbers([(number(n), _words(action)) for action, n in shown]),
-        Table(["rule", "recommendation", "pairs", "share", "why"], rows, "Rules in the order in which they are asked."),
+    headings = ["rule", "recommendation", "pairs", "share", "why"]
+    return Table(headings, rows, "Rules in the order in which they are asked.")
+
+
+def _pairs(examples: pl.DataFrame) -> Table:
+    headings = ["recommendation", "rule", "class", "label", "votes", "P(turned)", "gap", "difficulty"]
+    rows = [
+        [
+            _words(row["recommendation"]),
+            _words(row["rule"]),
+            _words(row["agreement_class"] or "no votes"),
+            row["label"],
+            row["n_votes"],
+            number(row["suspected_flip"], 2),
+            _gap(row),
+            number(row["difficulty"], 2),
+            ", ".join(_words(reason["label"]) for reason in row["reasons"] or []),
+            row["source"],
+            row["pair_id"][:8],
+            excerpt(row["prompt"]),
+        ]
+        for row in examples.iter_rows(named=True)
     ]
-    if len(queue):
-        blocks.append(Folds([_looked_at(row) for row in queue.head(EXAMPLES).iter_rows(named=True)]))
-    return Section("triage", "Triage", f"Recommended: {finding}.", lead, blocks)
+    caption = "The pairs of every rule that are most worth a look; the whole table is triage/triage_table.parquet."
+    return Table([*headings, "reasons", "source", "pair", "prompt"], rows, caption)
+
+
+def _gap(row: Record) -> str:
+    spread = row["gap_spread"]
+    return number(row["reward_gap"], 2) + ("" if spread is None else f" \N{PLUS-MINUS SIGN} {number(spread, 2)}")
 
 
 def judge_section(audits: Mapping[str, Record]) -> Section:

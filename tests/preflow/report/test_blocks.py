@@ -1,6 +1,6 @@
 import pytest
 
-from preflow.report.blocks import NOTHING, Table, number
+from preflow.report.blocks import NOTHING, FilterTable, Table, number
 
 
 def test_columns_of_figures_are_told_from_columns_of_words():
@@ -21,3 +21,14 @@ def test_negative_number_has_a_minus_sign():
     assert number(-0.02) == "\N{MINUS SIGN}0.020"
     assert number(1234567) == "1,234,567"
     assert number(None) == NOTHING
+
+
+def test_facet_that_is_no_column_is_refused():
+    with pytest.raises(ValueError, match=r"facets \['colour'\] are no columns"):
+        FilterTable("pairs", Table(["rule"], [["agreed"]]), ["colour"])
+
+
+def test_facets_offer_their_values_with_counts():
+    block = FilterTable("pairs", Table(["rule", "n"], [["agreed", 1], ["tie", 2], ["agreed", 3]]), ["rule"])
+    assert block.choices == [("rule", [("agreed", 2), ("tie", 1)])]
+    assert block.places == [[0], [1], [0]]

@@ -16,7 +16,10 @@ from preflow.reward.schemas import RewardPredictions
 from preflow.schemas import PreferencePairs, Quarantine
 from preflow.treatments.schemas import DifficultyScores
 from preflow.treatments.selection import select_easiest
+from preflow.triage.overview import overview
+from preflow.triage.table import triage
 from tests.preflow.comparison.tables import logprobs, no_verdicts, world
+from tests.preflow.triage.test_table import NAMES, SETTINGS, one_pair_a_rule
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -172,9 +175,19 @@ def make_disagreement():
         "remainders": ReasonRemainders.create_empty(),
         "divergence_evaluation": {"not_fitted": "of the test split 3 comparisons have votes"},
         "audits": {},
-        "recommendations": [{"rule": "agreed", "recommendation": "keep", "pairs": N}],
-        "queue": pl.DataFrame(),
+        "triage": make_triage(),
     }
+
+
+def make_triage():
+    rows, decided, evidence = one_pair_a_rule()
+    hostile = rows.with_columns(prompt=[{"role": "user", "content": HOSTILE}])
+    return overview(triage(rows, decided, evidence, **SETTINGS).lazy(), hostile, examples=5, queued=5)
+
+
+def nothing_to_sort_out():
+    rows, decided, evidence = (part.head(0) if isinstance(part, pl.LazyFrame) else part for part in one_pair_a_rule())
+    return overview(triage(rows, decided, evidence, **SETTINGS).lazy(), rows, examples=5, queued=5)
 
 
 def make_inputs():
@@ -243,7 +256,7 @@ def empty(inputs):
         "divergence_counts": {"all": dict.fromkeys(("preference", "tie", "diverging", "residual"), 0)},
         "divergence_evaluation": {"not_fitted": "there is no vote"},
         "audits": {},
-        "recommendations": [],
+        "triage": nothing_to_sort_out(),
         "table_links": {},
     }
 
@@ -383,6 +396,23 @@ def test_browser_renders_it_cleanly_at_every_width(page, browser, tmp_path):
     assert browser.execute_script("return document.querySelectorAll('figure svg').length") >= 7
     assert browser.get_log("browser") == []
     assert requested(browser, path) == {path.as_uri()}
+
+
+def test_triage_is_filtered_without_a_script(page, browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page, encoding="utf-8")
+    open_at(browser, path, 1280)
+    shown = """return [...document.querySelectorAll('#pairs-by-rule tbody tr')].filter(row => row.checkVisibility())
+        .map(row => row.cells[1].innerText.replaceAll(' ', '_'))"""
+    assert sorted(browser.execute_script(shown)) == sorted(NAMES)
+    choice = "//div[@id='pairs-by-rule']//fieldset[legend='{}']/label[starts-with(normalize-space(), '{}')]/input"
+    browser.find_element("xpath", choice.format("recommendation", "relabel")).click()
+    assert sorted(browser.execute_script(shown)) == ["careless_outvoted", "likely_flip"]
+    browser.find_element("xpath", choice.format("rule", "likely flip")).click()
+    assert browser.execute_script(shown) == ["likely_flip"]
+    browser.find_element("xpath", choice.format("recommendation", "all")).click()
+    browser.find_element("xpath", choice.format("rule", "all")).click()
+    assert len(browser.execute_script(shown)) == len(NAMES)
 
 
 def test_print_opens_the_folded_texts(page, browser, tmp_path):

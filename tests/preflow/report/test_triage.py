@@ -1,19 +1,38 @@
-from preflow.report.blocks import Folds, Numbers, Table
+import pytest
+
+from preflow.report.blocks import Figure, FilterTable, Folds, Numbers, Table
 from preflow.report.triage import judge_section, triage_section
-from preflow.triage.review import review_queue
-from preflow.triage.table import recommendation_counts, triage
+from preflow.triage.overview import overview
+from preflow.triage.table import triage
 from tests.preflow.triage.test_table import NAMES, SETTINGS, one_pair_a_rule
 
 
-def test_every_rule_and_the_queue_are_shown():
+@pytest.fixture
+def section():
     rows, decided, evidence = one_pair_a_rule()
-    table = triage(rows, decided, evidence, **SETTINGS).lazy()
-    section = triage_section(recommendation_counts(table), review_queue(table, rows, size=50))
+    return triage_section(overview(triage(rows, decided, evidence, **SETTINGS).lazy(), rows, examples=1, queued=50))
+
+
+def test_every_rule_and_the_queue_are_shown(section):
     shown = {type(block): block for block in section.blocks}
     assert [row[0].replace(" ", "_") for row in shown[Table].rows] == NAMES
     assert sum(int(figure) for figure, _ in shown[Numbers].items) == len(NAMES)
     assert len(shown[Folds].items) == 6
     assert "review 33.3%" in section.finding
+
+
+def test_pairs_of_every_rule_can_be_filtered(section):
+    (block,) = (block for block in section.blocks if isinstance(block, FilterTable))
+    rules = dict(block.choices)["rule"]
+    assert sorted(name.replace(" ", "_") for name, _ in rules) == sorted(NAMES)
+    assert {rows for _, rows in rules} == {1}
+    assert len(block.places) == len(NAMES)
+
+
+def test_recommendations_and_doubts_are_drawn(section):
+    drawn = [block.svg for block in section.blocks if isinstance(block, Figure)]
+    assert len(drawn) == 2
+    assert "soft label" in drawn[0]
 
 
 def test_judges_are_shown_or_said_to_be_missing():
