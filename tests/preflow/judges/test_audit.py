@@ -8,6 +8,7 @@ from preflow.judges.schemas import JudgeVerdicts
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 
 HOW = {"bootstrap": 2000, "seed": 0}
+SAID = ("verdict", "swapped_verdict")
 VOTED = {"preference": "aaa", "tie": ("tie", "tie", "tie"), "diverging": "aab"}
 
 
@@ -49,6 +50,31 @@ def test_a_judge_that_ties_where_people_differ_is_told_apart():
     assert difference["estimate"] == pytest.approx(-0.5)
     assert difference["low"] < -0.3
     assert difference["p_value"] < 1e-6
+
+
+def rejections(tie_rates, draws=120):
+    """How often no difference of the winner rates is rejected at .05, where ties come at these rates; 60 pairs each."""
+    rows, classes, verdicts = world(60, lambda i, kind, first: "a")
+    judged = verdicts.join(classes.collect(), on="pair_id", maintain_order="left")
+    rates = judged["agreement_class"].cast(pl.String).replace_strict({"tie": 0.0} | tie_rates).to_numpy()
+    rng, rejected = np.random.default_rng(5), 0
+    for _ in range(draws):
+        tied = pl.Series(rng.random(len(rates)) < rates)
+        said = pl.when(tied).then(pl.lit("tie")).otherwise(pl.lit("a"))
+        drawn = verdicts.with_columns(said.cast(verdicts.schema[name]).alias(name) for name in SAID)
+        found = judge_audit(rows, classes, drawn, **HOW)
+        rejected += found["diverging_minus_preference"]["p_value"] < 0.05
+    return rejected
+
+
+def test_equal_winner_rates_are_seldom_called_different():
+    """The control of the next test: 5 % of 120 are 6; binomial, 13 or more have probability .006."""
+    assert rejections({"preference": 0.3, "diverging": 0.3}) <= 12
+
+
+def test_unequal_winner_rates_are_told_apart():
+    """A difference of .3 on 60 pairs each is found with power .93; below 100 of 120 has probability .0003."""
+    assert rejections({"preference": 0.15, "diverging": 0.45}) >= 100
 
 
 def test_a_judge_that_takes_the_first_response_decides_nothing():
