@@ -20,7 +20,7 @@ import assets
 from pipelines import data_docs
 from pipelines.layout import KINDS, path_of, verdict_path
 from pipelines.params import load_sections
-from pipelines.sources import digest, source_files
+from pipelines.sources import Sources, digest
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Output:
     path: Path
     schema: type[dy.Schema] | None
     may_be_empty: bool
+    truth: bool
+    """Whether it holds what training must not see: no stage that makes a model may read it."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class Graph:
         outputs |= {out.asset: out for out in _outputs(docs)}
         external = {spec.key.to_user_string(): spec.metadata["path"] for spec in self.external}
         everything = [*definitions, (docs, data_docs)]
-        stages = [_stage(root, item, module, outputs, external) for item, module in everything]
+        sources = Sources(root)
+        stages = [_stage(item, tuple(sources.of(module.__name__)), outputs, external) for item, module in everything]
         self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
         self.outputs: dict[str, Output] = outputs
         self.assets = [self._describe(item) for item, _ in everything]
@@ -173,7 +176,8 @@ def _outputs(item: dg.AssetsDefinition) -> Iterator[Output]:
             raise ValueError(f"asset {key.to_user_string()}: io_manager_key {kind!r} is none of {', '.join(KINDS)}")
         path = path_of(kind, spec.group_name or "", key.to_user_string())
         schema = _schema(spec) if kind == "table" else None
-        yield Output(key.to_user_string(), kind, path, schema, bool(spec.metadata.get("may_be_empty")))
+        marks = {name: bool(spec.metadata.get(name)) for name in ("may_be_empty", "truth")}
+        yield Output(key.to_user_string(), kind, path, schema, **marks)
 
 
 def _schema(spec: dg.AssetSpec) -> type[dy.Schema]:
@@ -185,14 +189,16 @@ def _schema(spec: dg.AssetSpec) -> type[dy.Schema]:
 
 
 def _stage(
-    root: Path,
     item: dg.AssetsDefinition,
-    module: ModuleType,
+    sources: tuple[Path, ...],
     outputs: dict[str, Output],
     external: dict[str, str],
 ) -> Stage:
     made = tuple(outputs[key.to_user_string()] for key in item.keys_by_output_name.values())
     needed = sorted(key.to_user_string() for key in item.dependency_keys)
+    seen = [asset for asset in needed if asset in outputs and outputs[asset].truth]
+    if seen and any(output.kind == "model" for output in made):
+        raise ValueError(f"stage {item.op.name} makes a model and reads {', '.join(seen)}, which is marked as truth")
     return Stage(
         name=item.op.name,
         group=next(iter(item.specs)).group_name or "",
@@ -201,7 +207,7 @@ def _stage(
         upstream=tuple(outputs[asset] for asset in needed if asset in outputs),
         external={asset: external[asset] for asset in needed if asset in external},
         params=tuple(sorted(item.required_resource_keys - KINDS.keys())),
-        sources=tuple(source_files(root, module.__name__)),
+        sources=sources,
     )
 
 

@@ -2,33 +2,46 @@
 
 import ast
 import hashlib
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGES = ("preflow", "assets")
 
 
-def source_files(root: Path, module: str) -> list[Path]:
-    """Files of PACKAGES that importing `module` reads, relative to `root` and sorted; the module itself included.
+class Sources:
+    """Files that importing modules of one project reads; every file is looked at once, so build one a question."""
 
-    A package that discovers its modules when it runs (it imports pkgutil) counts as importing all of them, and files
-    that are not Python but lie in the folder of a sub-package (templates) count with its modules.
-    """
-    start = root.joinpath(*module.split(".")).with_suffix(".py")
-    found: set[Path] = {start}
-    pending = list(_imports(root, start))
-    while pending:
-        path = _file_of(root, pending.pop())
-        if path is None or path in found:
-            continue
-        found.add(path)
-        imported = _imports(root, path)
-        pending += imported
-        if "pkgutil" in imported:
-            pending += [_module_of(root, sibling) for sibling in path.parent.glob("*.py")]
-        if path.parent.parent != root:
-            found |= {f for f in path.parent.iterdir() if f.is_file() and f.suffix != ".py"}
-    return sorted(path.relative_to(root) for path in found)
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.near: dict[Path, frozenset[Path]] = {}
+
+    def of(self, module: str) -> list[Path]:
+        """Files of PACKAGES that importing `module` reads, its own among them, sorted and relative to the root.
+
+        A package that discovers its modules when it runs (it imports pkgutil) counts as importing all of them; files
+        that are not Python but lie in the folder of a sub-package (templates) count with its modules.
+        """
+        found, pending = set[Path](), [self.root.joinpath(*module.split(".")).with_suffix(".py")]
+        while pending:
+            path = pending.pop()
+            if path not in found:
+                found.add(path)
+                pending += self._near(path)
+        return sorted(path.relative_to(self.root) for path in found)
+
+    def _near(self, path: Path) -> frozenset[Path]:
+        """What one file imports, and what lies beside it and counts with it."""
+        if path.suffix != ".py":
+            return frozenset()
+        if path not in self.near:
+            imported = set(_imports(self.root, path))
+            files = {file for module in imported if (file := _file_of(self.root, module))}
+            if "pkgutil" in imported:
+                files |= set(path.parent.glob("*.py"))
+            if path.parent.parent != self.root:
+                files |= {file for file in path.parent.iterdir() if file.is_file() and file.suffix != ".py"}
+            self.near[path] = frozenset(files)
+        return self.near[path]
 
 
 def digest(root: Path, files: list[Path]) -> str:
@@ -52,28 +65,20 @@ def _module_of(root: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(root: Path, path: Path) -> tuple[str, ...]:
+def _imports(root: Path, path: Path) -> Iterator[str]:
     """Dotted names that a file imports, those inside functions included; importing a.b also imports a."""
-    package = _module_of(root, path)
+    package = _module_of(root, path).split(".")
     if path.name != "__init__.py":
-        package = package.rpartition(".")[0]
-    return _imported(path.read_text(encoding="utf-8"), package)
-
-
-@cache  # by content: every stage walks through much the same files
-def _imported(text: str, package: str) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    for node in ast.walk(ast.parse(text)):
+        package = package[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            stated = [alias.name for alias in node.names]
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            inside = package.split(".")
-            above = inside[: len(inside) - node.level + 1] if node.level else []
+            above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *filter(None, [node.module])])
-            stated = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
         else:
             continue
-        for name in stated:
+        for name in names:
             parts = name.split(".")
-            names |= dict.fromkeys(".".join(parts[:end]) for end in range(1, len(parts) + 1))
-    return tuple(names)
+            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))

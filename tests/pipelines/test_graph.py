@@ -6,6 +6,7 @@ import pytest
 from pipelines import ROOT, dvcfile
 from pipelines.definitions import build
 from pipelines.graph import Graph
+from tests.pipelines.conftest import Project
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,21 @@ def test_an_unknown_stage_is_named_with_the_known_ones(graph: Graph) -> None:
     assert graph.select("splits").name == "deduplicate"
     with pytest.raises(KeyError, match="no stage or asset 'splts'; stages: aggregate_votes, "):
         graph.select("splts")
+
+
+def test_training_on_the_truth_is_refused(toy: Project) -> None:
+    module = toy.root / "assets" / "numbers.py"
+    text = module.read_text()
+    marked = text.replace("python_artifact(Numbers)})", "python_artifact(Numbers), 'truth': True})", 1)
+    cheat = """
+
+@dg.asset(io_manager_key="model")
+def cheat(number_rows: pl.LazyFrame) -> None:
+    \"\"\"A model that has seen the truth.\"\"\"
+"""
+    module.write_text(marked)
+    assert toy.pipelines("dvc").returncode == 0, "tables may be made of the truth"
+    module.write_text(marked + cheat)
+    refused = toy.pipelines("dvc")
+    assert refused.returncode != 0
+    assert "stage cheat makes a model and reads number_rows, which is marked as truth" in refused.stderr

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipelines.sources import digest, source_files
+from pipelines.sources import Sources, digest
 
 
 def project(root: Path, files: dict[str, str]) -> Path:
@@ -26,7 +26,7 @@ def test_imports_are_followed_through_functions_packages_and_relative_names(tmp_
             "preflow/unused.py": "",
         },
     )
-    assert list(map(str, source_files(root, "assets.a"))) == [
+    assert list(map(str, Sources(root).of("assets.a"))) == [
         "assets/a.py",
         "preflow/__init__.py",
         "preflow/far.py",
@@ -48,7 +48,7 @@ def test_discovered_modules_and_templates_count(tmp_path: Path) -> None:
             "preflow/report/page.html.j2": "",
         },
     )
-    found = {str(path) for path in source_files(root, "assets.a")}
+    found = {str(path) for path in Sources(root).of("assets.a")}
     assert {"preflow/formats/one.py", "preflow/shared.py", "preflow/report/page.html.j2"} <= found
 
 
