@@ -63,10 +63,9 @@ def reward_augmented_pairs(
 ) -> pl.LazyFrame:
     """The train pairs twice, once for each goal; ties and pairs without scores are left out with a reason."""
     from preflow.policies.scores import scores_by_attribute
-    from preflow.policies.study import open_study
     from preflow.treatments.reward_augmented import augment
 
-    study = open_study(start_policy, training.recipe.model_dump(), Path(training.store), threads=training.threads)
+    study = training.study(start_policy)
     pairs = kept_rows(untreated_pairs, "train")
     scores = scores_by_attribute(
         augmentation.attributes,

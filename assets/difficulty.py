@@ -60,9 +60,8 @@ def score_difficulty(
 ) -> Iterator[dg.Output]:
     """The difficulty of each pair: its loss under policies that were trained on the other half of the pairs."""
     from preflow.policies.held_out import held_out_losses, ranked
-    from preflow.policies.study import open_study
 
-    study = open_study(start_policy, training.recipe.model_dump(), Path(training.store), threads=training.threads)
+    study = training.study(start_policy)
     losses = held_out_losses(
         study, kept_rows(untreated_pairs, "train"), seeds=difficulty.seeds, checkpoints=difficulty.checkpoints
     )
@@ -101,10 +100,9 @@ def select(
     """The pairs that this policy can learn from: the share that validation pairs favour."""
     from preflow.charts import accuracy_by_share
     from preflow.policies.share import select_on_validation
-    from preflow.policies.study import open_study
 
     selected, chosen = select_on_validation(
-        open_study(start_policy, training.recipe.model_dump(), Path(training.store), threads=training.threads),
+        training.study(start_policy),
         kept_rows(untreated_pairs, "train"),
         difficulty_scores.collect(),
         kept_rows(untreated_pairs, "validation"),

@@ -1,7 +1,7 @@
 """How policies are trained on pairs, and which pairs they can be trained on."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 import polars as pl
@@ -10,6 +10,9 @@ from pydantic import Field
 
 from preflow.params import Params, ProjectPath
 from preflow.treatments.schemas import TreatedPairs
+
+if TYPE_CHECKING:
+    from preflow.policies.study import Study
 
 
 class RecipeParams(Params):
@@ -62,6 +65,12 @@ class TrainingParams(Params):
     """CPU threads: a sum depends on them in its last bits, so they are a value like any other; above 0."""
     seed: int = Field(ge=0)
     """Seed of the draw; at least 0."""
+
+    def study(self, start_policy: Path) -> "Study":
+        """The policy in that folder, and how it is trained."""
+        from preflow.policies.study import open_study
+
+        return open_study(start_policy, self.recipe.model_dump(), Path(self.store), threads=self.threads)
 
 
 @dg.multi_asset(

@@ -102,7 +102,6 @@ def treatment_grid(
     """A policy trained on every treatment with every seed, from the same start policy, with the same recipe."""
     from preflow.policies.grid import Questions, run_grid
     from preflow.policies.measured import Sampling, held_out_prompts
-    from preflow.policies.study import open_study
 
     asked = pl.concat([kept_rows(untreated_pairs, split) for split in ("validation", "test")])
     questions = Questions(
@@ -118,7 +117,7 @@ def treatment_grid(
             batch_size=treatments.sampling_batch,
         ),
     )
-    study = open_study(start_policy, training.recipe.model_dump(), Path(training.store), threads=training.threads)
+    study = training.study(start_policy)
     with TemporaryDirectory(prefix="preflow-") as scratch:
         outcome = run_grid(
             study,
