@@ -1,6 +1,7 @@
 """Where annotators differ, why, and what a reward can know of it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
@@ -9,6 +10,7 @@ from dagster import MetadataValue as Meta
 from pydantic import Field
 
 from assets.reward import RewardParams
+from assets.training import TrainingParams
 from preflow.divergence.schemas import AgreementClasses, AnnotatorClusters, PredictedDivergence
 from preflow.params import Params
 from preflow.reasons.schemas import DivergenceReasons, ReasonRemainders
@@ -72,6 +74,8 @@ class CausesParams(Params):
 class DistributionParams(Params):
     """The reward that knows its own spread."""
 
+    backbone: Literal["embeddings", "policy"]
+    """embeddings: a head on them; policy: copies of the start policy, tuned as training.recipe says, not as here."""
     widths: list[int]
     """Hidden layers; [] for a linear reward."""
     l2_grid: list[float] = Field(min_length=1)
@@ -222,18 +226,28 @@ def fit_distribution(
     agreement_classes: pl.LazyFrame,
     splits: pl.LazyFrame,
     response_embeddings: pl.LazyFrame,
+    start_policy: Path,
     reward: dg.ResourceParam[RewardParams],
+    training: dg.ResourceParam[TrainingParams],
     divergence: dg.ResourceParam[DivergenceParams],
 ) -> Iterator[dg.Output]:
     """A mean-variance reward fitted to the histograms of votes, evaluated where it has not been trained."""
     from preflow.divergence.distribution import fit_distribution as fit
-    from preflow.divergence.voted import voted_comparisons
+    from preflow.divergence.voted import voted_comparisons, voted_table
 
     counted = votes.filter(pl.col("annotator_kind").is_in(divergence.annotator_kinds))
-    voted = voted_comparisons(comparisons, counted, agreement_classes, splits, response_embeddings.collect())
-    fitted = fit(
-        voted, **divergence.reward.model_dump(), encoder=reward.encoder, threads=reward.threads, seed=divergence.seed
-    )
+    of = (comparisons, counted, agreement_classes, splits)
+    if divergence.reward.backbone == "embeddings":
+        voted = voted_comparisons(*of, response_embeddings.collect())
+        settings = divergence.reward.model_dump(exclude={"backbone"})
+        fitted = fit(voted, **settings, encoder=reward.encoder, threads=reward.threads, seed=divergence.seed)
+    else:
+        from preflow.divergence.language_model import fit_on_policy
+
+        study = training.study(start_policy)
+        prompts = comparisons.select("pair_id", "prompt").collect()
+        settings = divergence.reward.model_dump(include={"rho", "sigma_floor", "lambda_grid", "bootstrap"})
+        fitted = fit_on_policy(voted_table(*of), prompts, study, **settings, seed=divergence.seed)
     yield dg.Output(fitted.model, "distributional_reward_model")
     yield dg.Output(fitted.predicted.lazy(), "predicted_divergence")
     yield dg.Output(fitted.evaluation, "divergence_evaluation")

@@ -51,6 +51,7 @@ def treated_pairs(
     selected_pairs: pl.LazyFrame,
     reward_augmented_pairs: pl.LazyFrame,
     difficulty_scores: pl.LazyFrame,
+    pluralistic_pairs: pl.LazyFrame,
     selection: dict[str, Any],
     treatments: dg.ResourceParam[TreatmentsParams],
 ) -> pl.LazyFrame:
@@ -64,6 +65,7 @@ def treated_pairs(
         selected_pairs.collect(),
         reward_augmented_pairs.collect(),
         difficulty_scores.collect(),
+        pluralistic_pairs.collect(),
         share=selection["share"],
         seed=treatments.seed,
         gold=gold_rewards,

@@ -70,6 +70,7 @@ def group_preferences(
 )
 def pluralistic_pairs(
     comparisons: pl.LazyFrame,
+    preference_pairs: pl.LazyFrame,
     decisions: pl.LazyFrame,
     agreement_classes: pl.LazyFrame,
     group_preferences: pl.LazyFrame,
@@ -81,6 +82,7 @@ def pluralistic_pairs(
 
     return pluralistic.pluralistic_pairs(
         comparisons,
+        preference_pairs,
         decisions,
         agreement_classes,
         group_preferences,

@@ -2,14 +2,19 @@
 
 log pi(y|x) is the sum over the tokens of y; nothing is divided by a length unless the equation says so.
 Reward-augmented (goal-conditioned) training is `dpo` on other data, so it has no function here. To train, fix the
-settings with `functools.partial`: `partial(dpo, beta=0.1, label_smoothing=0.0)`.
+settings with `functools.partial`: `partial(dpo, beta=0.1, label_smoothing=0.0)`. Soft labels are no objective of their
+own: `soft_label_loss` mixes any objective of pairs with that of the pairs swapped.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+
+ALONE = "this objective compares pairs, but the examples have no rejected response"
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class PairLogprobs:
     chosen_reference: Tensor | None = None
     """log pi_ref(chosen | prompt), a constant."""
     rejected_reference: Tensor | None = None
+    share: Tensor | None = None
+    """Share of the votes for chosen, in [0, 1]; None where all labels are hard."""
 
     def __post_init__(self) -> None:
         _check_shapes("log-probabilities and lengths", **vars(self))
@@ -44,7 +51,7 @@ class PairLogprobs:
             There are no rejected responses.
         """
         if self.rejected is None:
-            raise ValueError("this objective compares pairs, but the examples have no rejected response")
+            raise ValueError(ALONE)
         return self.chosen, self.rejected
 
     def log_ratios(self) -> tuple[Tensor, Tensor]:
@@ -63,8 +70,52 @@ class PairLogprobs:
     def lengths(self) -> tuple[Tensor, Tensor]:
         """Tokens of chosen and of rejected, at least 1, [B] each."""
         if self.rejected_tokens is None:
-            raise ValueError("this objective compares pairs, but the examples have no rejected response")
+            raise ValueError(ALONE)
         return self.chosen_tokens.clamp(min=1), self.rejected_tokens.clamp(min=1)
+
+    def swapped(self) -> "PairLogprobs":
+        """The same pairs with the other response chosen.
+
+        Raises
+        ------
+        ValueError
+            There are no rejected responses.
+        """
+        if self.rejected is None or self.rejected_tokens is None:
+            raise ValueError(ALONE)
+        return PairLogprobs(
+            chosen=self.rejected,
+            chosen_tokens=self.rejected_tokens,
+            rejected=self.chosen,
+            rejected_tokens=self.chosen_tokens,
+            chosen_reference=self.rejected_reference,
+            rejected_reference=self.chosen_reference,
+            share=None if self.share is None else 1 - self.share,
+        )
+
+
+class Pairs(Protocol):
+    """Pairs that can be swapped, with the share of the votes for chosen, [B], or None."""
+
+    @property
+    def share(self) -> Tensor | None:
+        """Share of the votes for chosen, [B]; None where all labels are hard."""
+
+    def swapped(self) -> Self:
+        """The same pairs with the other response chosen."""
+
+
+P = TypeVar("P", bound=Pairs)
+
+
+def soft_label_loss(objective: Callable[[P], Tensor], pairs: P) -> Tensor:
+    """The expected loss under labels drawn from the votes, [B]: s L(pairs) + (1 - s) L(swapped pairs), s the share.
+
+    Without shares it is the objective itself. For `dpo` it is cDPO with e = 1 - s, one e a pair (Mitchell 2023, eq. 3).
+    """
+    if pairs.share is None:
+        return objective(pairs)
+    return pairs.share * objective(pairs) + (1 - pairs.share) * objective(pairs.swapped())
 
 
 def dpo(pairs: PairLogprobs, *, beta: float, label_smoothing: float) -> Tensor:

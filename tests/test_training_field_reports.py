@@ -28,7 +28,7 @@ import inspect
 import math
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -343,7 +343,7 @@ def test_e24_a_margin_that_is_missing_is_named_not_dropped(position):
     ids=["dpo", "ipo", "simpo", "sft"],
 )
 def test_e25_a_column_beside_a_row_is_refused_by_every_loss(objective):
-    good = vars(batch(torch.ones(3), torch.zeros(3)))
+    good = vars(replace(batch(torch.ones(3), torch.zeros(3)), share=torch.ones(3)))
     assert objective(PairLogprobs(**good)).shape == (3,)
     for field, value in good.items():
         with pytest.raises(ValueError, match=r"must all be \[B\]"):

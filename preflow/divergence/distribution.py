@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import polars as pl
 import torch
@@ -14,6 +14,13 @@ from preflow.divergence.rewards import DistributionalReward, Reward
 from preflow.divergence.schemas import PredictedDivergence
 from preflow.divergence.scores import predicted_divergence
 from preflow.divergence.voted import Voted
+
+
+class Saved(Protocol):
+    """What can be written as a model."""
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write it into `folder`."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class NotFitted:
 class Fitted:
     """What came of it."""
 
-    model: Reward | NotFitted
+    model: Saved
     predicted: pl.DataFrame
     """`PredictedDivergence` of the comparisons, empty without a model."""
     evaluation: dict[str, Any]
@@ -57,7 +64,7 @@ def fit_distribution(
 ) -> Fitted:
     """Fit the mean-variance reward and its Bradley-Terry baseline; see `Recipe` and `fit_best` for the settings."""
     if reason := why_not(voted):
-        return Fitted(NotFitted(reason), PredictedDivergence.create_empty(), {"not_fitted": reason})
+        return not_fitted(reason)
     torch.set_num_threads(threads)
     recipe = Recipe(
         widths=widths,
@@ -70,9 +77,21 @@ def fit_distribution(
         seed=seed,
     )
     rewards = fitted_rewards(voted, recipe, l2_grid=l2_grid, encoder=encoder)
+    return evaluated(rewards, rewards[NAMES[0]], voted, lambda_grid=lambda_grid, bootstrap=bootstrap, seed=seed)
+
+
+def not_fitted(reason: str) -> Fitted:
+    """Nothing but the reason why."""
+    return Fitted(NotFitted(reason), PredictedDivergence.create_empty(), {"not_fitted": reason})
+
+
+def evaluated(
+    rewards: dict[str, Reward], model: Saved, voted: Voted, *, lambda_grid: list[float], bootstrap: int, seed: int
+) -> Fitted:
+    """The fitted rewards of NAMES measured and asked, each with its lambda; `model` is how the first one is saved."""
     weights = {name: chosen_weight(reward, voted, grid=lambda_grid) for name, reward in rewards.items()}
     kept = cast("DistributionalReward", rewards[NAMES[0]])
     ids = voted.table["pair_id"].to_list()
     predicted = predicted_divergence(kept, ids, voted.pairs.a, voted.pairs.b, weight=weights[NAMES[0]])
     measured = evaluation(rewards, weights, voted, rounds=bootstrap, seed=seed)
-    return Fitted(kept, predicted, {"not_fitted": None} | measured)
+    return Fitted(model, predicted, {"not_fitted": None} | measured)

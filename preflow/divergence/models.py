@@ -33,12 +33,12 @@ class VotedPairs:
     @property
     def share_a(self) -> Tensor:
         """Share of the annotators for A, [n], a tie counting half."""
-        return (1 + self.counts @ torch.tensor(SIDE_VALUE) / self.counts.sum(1)) / 2
+        return (1 + self.counts @ self.counts.new_tensor(SIDE_VALUE) / self.counts.sum(1)) / 2
 
     @property
     def majority(self) -> Tensor:
         """1 where more annotators are for A than for B, -1 the other way round, 0 for neither, [n]."""
-        return torch.sign(self.counts @ torch.tensor(SIDE_VALUE))
+        return torch.sign(self.counts @ self.counts.new_tensor(SIDE_VALUE))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,15 +25,14 @@ class Voted:
         return Voted(self.table.filter(pl.col("split") == split), self.pairs[rows])
 
 
-def voted_comparisons(
-    comparisons: pl.LazyFrame,
-    votes: pl.LazyFrame,
-    classes: pl.LazyFrame,
-    splits: pl.LazyFrame,
-    embeddings: pl.DataFrame,
-) -> Voted:
-    """All comparisons with two annotators or more; `classes` is `AgreementClasses`, `embeddings` has all responses."""
-    table = (
+def voted_table(
+    comparisons: pl.LazyFrame, votes: pl.LazyFrame, classes: pl.LazyFrame, splits: pl.LazyFrame
+) -> pl.DataFrame:
+    """All comparisons with two annotators or more, in order of pair_id; `classes` is `AgreementClasses`.
+
+    Columns pair_id, split, prompt_group, diverging, response_a, response_b and OUTCOMES.
+    """
+    return (
         classes.filter(pl.col("n_annotators") > 1)
         .select("pair_id", diverging=pl.col("agreement_class") == "diverging")
         .join(comparisons.select("pair_id", "prompt_group", "response_a", "response_b"), on="pair_id")
@@ -42,9 +41,24 @@ def voted_comparisons(
         .sort("pair_id")
         .collect()
     )
-    a, b = (_inputs(table[f"response_{side}"], embeddings) for side in "ab")
-    found = VotedPairs(a, b, torch.tensor(counts(table), dtype=torch.float32))
-    return Voted(table.select("pair_id", "split", "prompt_group", "diverging"), found)
+
+
+def voted_with(table: pl.DataFrame, a: torch.Tensor, b: torch.Tensor) -> Voted:
+    """The rows of `voted_table` with these inputs of their responses, [n, d] each."""
+    pairs = VotedPairs(a, b, torch.tensor(counts(table), dtype=torch.float32))
+    return Voted(table.select("pair_id", "split", "prompt_group", "diverging"), pairs)
+
+
+def voted_comparisons(
+    comparisons: pl.LazyFrame,
+    votes: pl.LazyFrame,
+    classes: pl.LazyFrame,
+    splits: pl.LazyFrame,
+    embeddings: pl.DataFrame,
+) -> Voted:
+    """The rows of `voted_table` with the inputs of the baseline reward; `embeddings` has all responses."""
+    table = voted_table(comparisons, votes, classes, splits)
+    return voted_with(table, *(_inputs(table[f"response_{side}"], embeddings) for side in "ab"))
 
 
 def _inputs(texts: pl.Series, embeddings: pl.DataFrame) -> torch.Tensor:

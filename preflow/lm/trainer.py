@@ -1,4 +1,7 @@
-"""Trains a policy on encoded examples: one thin subclass of `transformers.Trainer` for every objective.
+"""Trains a language model on encoded examples: one thin subclass of `transformers.Trainer` for every objective.
+
+What an objective is a function of is said by a `Forward`: log-probabilities of a policy, or the rewards of
+`preflow.lm.reward_head`. Soft labels (`Example.share`) work with every objective, see `soft_label_loss`.
 
 Reference log-probabilities come with the examples, so no second model is in memory. The order of training is fixed
 beforehand (`order`), so the Trainer walks through the data as it stands: a curriculum keeps its order under several
@@ -26,20 +29,38 @@ from preflow.lm.checkpoints import newest, publish
 from preflow.lm.logprobs import pad, sequence_logprobs
 from preflow.lm.order import Order, training_order
 from preflow.lm.reference import reference_logprobs, weights_key
-from preflow.objectives import PairLogprobs
+from preflow.objectives import PairLogprobs, soft_label_loss
 from preflow.store import ArrayStore, content_key
 
-Objective = Callable[[PairLogprobs], Tensor]  # a loss per pair, [B]
+Objective = Callable[[Any], Tensor]  # a loss per pair, [B], of what the forward gives
 
 
 @dataclass(frozen=True)
 class Example:
-    """What is trained on: a pair, or for SFT a lone response."""
+    """What is trained on: a pair, or for SFT a lone response.
+
+    Raises
+    ------
+    ValueError
+        The share is outside [0, 1], there is nothing to share with, or votes say it already.
+    """
 
     chosen: Encoded
     rejected: Encoded | None = None
     reference: tuple[float, float] | None = None
     """log pi_ref of chosen and of rejected."""
+    share: float | None = None
+    """Share of the votes for chosen, a soft label; None, a hard one, counts as 1: both may stand in one data set."""
+    votes: tuple[float, ...] | None = None
+    """How many annotators gave each outcome, for objectives that read them; chosen is then just the first response."""
+
+    def __post_init__(self) -> None:
+        if self.share is None:
+            return
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share is {self.share}; the share of the votes for chosen must lie in [0, 1]")
+        if self.rejected is None or self.votes is not None:
+            raise ValueError("a share needs a rejected response, and no votes beside it, which hold it already")
 
 
 class Trained(NamedTuple):
@@ -51,6 +72,17 @@ class Trained(NamedTuple):
 
 
 Probe = Callable[[int, PreTrainedModel], None]  # (step, model)
+
+
+class Forward(NamedTuple):
+    """What is asked of a model, so that one trainer serves policies and rewards."""
+
+    pairs: Callable[..., Any]
+    """What it says of a batch that `collate` made, which is what the objective takes."""
+    metrics: Callable[[Any], dict[str, Tensor]]
+    """Means over the batch that are logged."""
+    task: str
+    """The `peft.TaskType`, which says which layer is the head."""
 
 
 def with_reference(
@@ -76,6 +108,7 @@ def train(
     examples: Sequence[Example],
     objective: Objective,
     *,
+    forward: Forward | None = None,
     steps: int,
     batch_size: int,
     micro_batch_size: int,
@@ -98,6 +131,8 @@ def train(
     ----------
     objective
         A function of `preflow.objectives` with its settings fixed by `functools.partial`.
+    forward
+        What the objective is a function of; None for the log-probabilities of a policy.
     steps
         Updates; see `steps_of` for epochs. The rate follows `schedule` (a `transformers.SchedulerType`) over them all.
     batch_size
@@ -117,7 +152,7 @@ def train(
     Raises
     ------
     ValueError
-        No examples; some have a rejected response or a reference and some not; the batch does not divide, or the
+        No examples; some have a rejected response, a reference or votes and some not; the batch does not divide, or the
         checkpoint steps.
     FloatingPointError
         The loss is not finite.
@@ -125,6 +160,7 @@ def train(
         `folder` holds checkpoints of another run.
     """
     _check(examples)
+    forward = forward or POLICY
     shares = _processes().num_processes * micro_batch_size
     if batch_size % shares:
         raise ValueError(f"batch_size {batch_size} is no multiple of micro_batch_size x processes = {shares}")
@@ -149,7 +185,14 @@ def train(
         run = _run_key(model, examples, rows, objective, settings | {"lora_rank": lora_rank}) if folder else ""
         aside = _fresh(folder / "aside") if folder else Path(temporary)
         trainer = PolicyTrainer(
-            _with_lora(model, lora_rank), [examples[row] for row in rows], objective, settings, aside, folder, run
+            _with_lora(model, lora_rank, forward.task),
+            [examples[row] for row in rows],
+            objective,
+            forward,
+            settings,
+            aside,
+            folder,
+            run,
         )
         if probe:
             trainer.add_callback(_ProbeCallback(probe, probe_steps))
@@ -162,9 +205,9 @@ def train(
 class PolicyTrainer(Trainer):
     """`transformers.Trainer` on `Example`s in the given order, with any objective and with sealed checkpoints.
 
-    Besides Trainer's own metrics it logs means since the last log: `logp_chosen`, and for pairs `logp_rejected`,
-    `margin` (log-ratio, or log-probability where there is no reference, of chosen minus rejected) and `accuracy`
-    (margin > 0).
+    Besides Trainer's own metrics it logs means since the last log, of a policy: `logp_chosen`, and for pairs
+    `logp_rejected`, `margin` (log-ratio, or log-probability where there is no reference, of chosen minus rejected) and
+    `accuracy` (margin > 0).
     """
 
     def __init__(
@@ -172,6 +215,7 @@ class PolicyTrainer(Trainer):
         model: torch.nn.Module,
         examples: Sequence[Example],
         objective: Objective,
+        forward: Forward,
         settings: dict[str, Any],
         aside: Path,
         folder: Path | None,
@@ -195,6 +239,7 @@ class PolicyTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         self.loss_is_scaled_for_ga = False
         self.objective: Objective = objective
+        self.forward = forward
         self.aside, self.folder, self.run = aside, folder, run
         self.seen: list[dict[str, Tensor]] = []
 
@@ -206,9 +251,9 @@ class PolicyTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,  # noqa: ARG002
     ) -> Any:
         """Mean of the objective over the pairs of a micro-batch."""
-        pairs = pair_logprobs(model, **inputs)
-        self.seen.append(_metrics(pairs))
-        loss = self.objective(pairs).mean()
+        pairs = self.forward.pairs(model, **inputs)
+        self.seen.append(self.forward.metrics(pairs))
+        loss = soft_label_loss(self.objective, pairs).mean()
         return (loss, {}) if return_outputs else loss
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:  # noqa: ARG002
@@ -251,16 +296,26 @@ class _ProbeCallback(TrainerCallback):
 
 
 def collate(examples: Sequence[Example]) -> dict[str, Any]:
-    """Arguments of `pair_logprobs` for these examples: all chosen responses, then all rejected ones."""
+    """Arguments of `Forward.pairs` for these examples: all chosen responses, then all rejected ones, and the rest."""
     sides = [x.chosen for x in examples] + [x.rejected for x in examples if x.rejected]
     input_ids, predicts = pad(sides)
-    references = [x.reference for x in examples if x.reference]
-    reference = torch.tensor(references, dtype=torch.float32).T if references else None
-    return {"input_ids": input_ids, "predicts": predicts, "reference": reference, "pairs": len(examples)}
+    batch = {"input_ids": input_ids, "predicts": predicts, "pairs": len(examples)}
+    if references := [x.reference for x in examples if x.reference]:
+        batch["reference"] = torch.tensor(references, dtype=torch.float32).T
+    if any(x.share is not None for x in examples):
+        batch["share"] = torch.tensor([1.0 if x.share is None else x.share for x in examples])
+    if votes := [x.votes for x in examples if x.votes is not None]:
+        batch["votes"] = torch.tensor(votes, dtype=torch.float32)
+    return batch
 
 
 def pair_logprobs(
-    model: torch.nn.Module, input_ids: Tensor, predicts: Tensor, reference: Tensor | None, pairs: int
+    model: torch.nn.Module,
+    input_ids: Tensor,
+    predicts: Tensor,
+    pairs: int,
+    reference: Tensor | None = None,
+    share: Tensor | None = None,
 ) -> PairLogprobs:
     """Log-probabilities of a batch that `collate` made.
 
@@ -268,10 +323,12 @@ def pair_logprobs(
     ----------
     input_ids, predicts
         [B, T] or [2B, T]: chosen, then rejected.
-    reference
-        log pi_ref of chosen and of rejected, [2, B].
     pairs
         B.
+    reference
+        log pi_ref of chosen and of rejected, [2, B].
+    share
+        Of the votes, for chosen, [B].
     """
     sums, tokens = sequence_logprobs(model, input_ids, predicts), predicts.sum(1)
     sides = {"chosen": sums[:pairs], "chosen_tokens": tokens[:pairs]}
@@ -279,7 +336,7 @@ def pair_logprobs(
         sides |= {"rejected": sums[pairs:], "rejected_tokens": tokens[pairs:]}
     if reference is not None:
         sides |= {"chosen_reference": reference[0], "rejected_reference": reference[1]}
-    return PairLogprobs(**sides)
+    return PairLogprobs(**sides, share=share)
 
 
 @torch.no_grad()
@@ -296,8 +353,11 @@ def _metrics(pairs: PairLogprobs) -> dict[str, Tensor]:
     }
 
 
+POLICY = Forward(pair_logprobs, _metrics, "CAUSAL_LM")
+
+
 def _check(examples: Sequence[Example]) -> None:
-    for field in ("rejected", "reference"):
+    for field in ("rejected", "reference", "votes"):
         with_it = sum(getattr(x, field) is not None for x in examples)
         if 0 < with_it < len(examples):
             raise ValueError(f"{with_it} of {len(examples)} examples have `{field}`; give it to all or to none")
@@ -314,12 +374,10 @@ def _fresh(aside: Path) -> Path:
     return aside
 
 
-def _with_lora(model: PreTrainedModel, rank: int | None) -> torch.nn.Module:
+def _with_lora(model: PreTrainedModel, rank: int | None, task: str) -> torch.nn.Module:
     if rank is None:
         return model
-    return get_peft_model(
-        model, LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear", task_type="CAUSAL_LM")
-    )
+    return get_peft_model(model, LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear", task_type=task))
 
 
 def _run_key(

@@ -44,8 +44,7 @@ def untreated_pairs(
     form = TreatedPairs.create_empty().schema
     return TreatedPairs.cast(
         rows.with_columns(
-            pl.lit(None, dtype=form["goal"]).alias("goal"),
-            pl.lit(None, dtype=form["order"]).alias("order"),
+            *(pl.lit(None, dtype=form[name]).alias(name) for name in ("share", "goal", "order")),
             source_pair_id="pair_id",
             treatment=pl.lit(UNTREATED),
             kept=pl.col("reason") == READABLE,

@@ -1,7 +1,9 @@
 """Trains a policy on the rows of a derived dataset."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import deepcopy
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,8 +11,9 @@ from transformers import PreTrainedModel
 
 from preflow.lm.logprobs import response_logprobs
 from preflow.lm.order import Order, steps_of
-from preflow.lm.trainer import Example, Probe, Trained, train, with_reference
+from preflow.lm.trainer import Example, Objective, Probe, Trained, train, with_reference
 from preflow.policies.readable import encode_rows
+from preflow.policies.recipe import Recipe
 from preflow.policies.study import Study
 from preflow.store import content_key
 
@@ -19,7 +22,7 @@ CHECKPOINT_STEPS = 100  # a multiple of LOG_STEPS; the last step is kept as well
 
 
 def examples_of(study: Study, rows: pl.DataFrame) -> list[Example]:
-    """The rows (columns prompt, chosen, rejected) with their log-probabilities under the start policy.
+    """The rows (columns prompt, chosen, rejected, share) with their log-probabilities under the start policy.
 
     Raises
     ------
@@ -33,9 +36,10 @@ def examples_of(study: Study, rows: pl.DataFrame) -> list[Example]:
             f"prompt, so allow more than {study.recipe.max_prompt_tokens} prompt tokens"
         )
     pairs = list(encoded.rows.values())
-    return with_reference(
+    examples = with_reference(
         pairs, study.policy.model, study.weights, study.logprobs, max_batch_tokens=study.recipe.max_batch_tokens
     )
+    return [replace(example, share=share) for example, share in zip(examples, rows["share"], strict=True)]
 
 
 def train_on(
@@ -52,27 +56,48 @@ def train_on(
     Rows with a place in an order are trained on in that order, else they are shuffled. A `resumable` run that was
     stopped goes on from its last checkpoint. See `preflow.lm.trainer.train` for probes and for what is raised.
     """
-    examples, recipe = examples_of(study, rows), study.recipe
+    return train_by(
+        study.recipe,
+        deepcopy(study.policy.model),
+        examples_of(study, rows),
+        study.recipe.objective,
+        order=_order(rows),
+        seed=seed,
+        folder=study.checkpoints / run_key(study, rows, seed) if resumable else None,
+        probe=probe,
+        probe_steps=probe_steps,
+    )
+
+
+def train_by(
+    recipe: Recipe,
+    model: PreTrainedModel,
+    examples: Sequence[Example],
+    objective: Objective,
+    *,
+    order: Order,
+    seed: int,
+    **how: Any,
+) -> Trained:
+    """Train `model` in place as the recipe says, its loss left aside; `how` is passed on to `train`."""
     steps = steps_of(recipe.epochs, len(examples), recipe.batch_size)
     return train(
-        deepcopy(study.policy.model),
+        model,
         examples,
-        recipe.objective,
+        objective,
         steps=steps,
         batch_size=recipe.batch_size,
         micro_batch_size=recipe.micro_batch_size,
         learning_rate=recipe.learning_rate,
         schedule=recipe.schedule,
         warmup_share=recipe.warmup_share,
-        order=_order(rows),
+        order=order,
         seed=seed,
         bf16=recipe.bf16,
         log_steps=LOG_STEPS if steps >= LOG_STEPS else 1,
         lora_rank=recipe.lora_rank,
-        folder=study.checkpoints / run_key(study, rows, seed) if resumable else None,
         checkpoint_steps=CHECKPOINT_STEPS,
-        probe=probe,
-        probe_steps=probe_steps,
+        **how,
     )
 
 
@@ -82,8 +107,9 @@ def run_key(study: Study, rows: pl.DataFrame, seed: int) -> str:
 
 
 def labels(rows: pl.DataFrame) -> list[str]:
-    """What each row says: a pair_id names two responses, but not which of them is chosen."""
-    return [f"{pair_id} {chosen_is}" for pair_id, chosen_is in rows.select("pair_id", "chosen_is").iter_rows()]
+    """What each row says: a pair_id names two responses, but not which is chosen, nor by what share of the votes."""
+    said = rows.select("pair_id", "chosen_is", "share").iter_rows()
+    return [f"{pair_id} {chosen_is}" + ("" if share is None else f" {share!r}") for pair_id, chosen_is, share in said]
 
 
 def log_ratios(model: PreTrainedModel, examples: list[Example], *, max_batch_tokens: int) -> np.ndarray:

@@ -3,7 +3,8 @@
 The policy names an action for each agreement class of the careful annotators (see `preflow.divergence.classes`), and
 for `substantial` divergence apart. Rows of one treatment are trained on together; where a pair is split, each group's
 preference is a row of the treatment `pluralistic_group_K`, so that the data of group K are the rows of `pluralistic`
-and of `pluralistic_group_K`. Nothing is added to a prompt.
+and of `pluralistic_group_K`. Nothing is added to a prompt. A soft label is the share of the votes: the loss is then
+least where P(chosen) is that share (`preflow.objectives.soft_label_loss`; Mitchell 2023).
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ NAME = "pluralistic"
 
 def pluralistic_pairs(
     comparisons: pl.LazyFrame,
+    pairs: pl.LazyFrame,
     decided: pl.LazyFrame,
     classes: pl.LazyFrame,
     groups: pl.LazyFrame,
@@ -36,6 +38,8 @@ def pluralistic_pairs(
 
     Parameters
     ----------
+    pairs
+        `PreferencePairs` of the same verdicts: a soft label is their vote_share.
     decided
         `Verdicts`.
     classes
@@ -48,7 +52,7 @@ def pluralistic_pairs(
     Raises
     ------
     ValueError
-        The policy lacks a situation, or names an unknown situation or action.
+        The policy lacks a situation, or names an unknown situation or action, or a soft label has no preference pair.
     """
     _check(policy)
     substantial = pl.col("careful_substantial").fill_null(value=False)
@@ -60,6 +64,7 @@ def pluralistic_pairs(
         .join(splits.select("pair_id", "split"), on="pair_id")
         .join(decided.select("pair_id", "outcome", "verdict"), on="pair_id")
         .join(classes.select("pair_id", "careful_class", "careful_substantial"), on="pair_id", how="left")
+        .join(pairs.select("pair_id", "vote_share"), on="pair_id", how="left")
         .with_columns(situation=pl.when(substantial).then(pl.lit("substantial")).otherwise(careful))
         .with_columns(action=pl.col("situation").replace_strict(dict(policy), return_dtype=pl.String))
         .collect()
@@ -68,30 +73,6 @@ def pluralistic_pairs(
     split = (pl.col("action") == "split_by_group") & pl.col("pair_id").is_in(opposing["pair_id"].unique().implode())
     parts = [_whole(rows.filter(~split)), _by_group(rows.filter(split), opposing)]
     return TreatedPairs.cast(pl.concat(parts).sort("treatment", "pair_id"))
-
-
-def label_smoothing(treated: pl.DataFrame, pairs: pl.LazyFrame) -> pl.DataFrame:
-    """pair_id, treatment and label_smoothing of the kept rows of `pluralistic_pairs`, sorted by treatment and pair.
-
-    For a soft label it is 1 - vote_share of its source in `PreferencePairs`: the smoothed loss is then least where
-    P(chosen) is the share of the votes for chosen (Mitchell 2023). For all other rows it is 0.
-
-    Raises
-    ------
-    ValueError
-        A soft label has no source pair, or no more than half of the votes for chosen.
-    """
-    share = pairs.select("vote_share", source_pair_id="pair_id").collect()
-    rows = treated.filter("kept").join(share, on="source_pair_id", how="left")
-    soft = pl.col("reason").str.contains("_soft_label$|_groups_do_not_oppose$")
-    found = rows.with_columns(label_smoothing=pl.when(soft).then(1 - pl.col("vote_share")).otherwise(0.0))
-    wrong = found.filter(~(pl.col("label_smoothing") < 0.5).fill_null(value=False))["pair_id"]
-    if len(wrong):
-        raise ValueError(
-            f"{len(wrong)} soft labels have no source pair with most votes for chosen, first {wrong[0]}: give the "
-            "preference pairs that were made from the same verdicts"
-        )
-    return found.select("pair_id", "treatment", "label_smoothing").sort("treatment", "pair_id")
 
 
 def _check(policy: Mapping[str, Action]) -> None:
@@ -112,7 +93,15 @@ def _whole(rows: pl.DataFrame) -> pl.DataFrame:
     done = pl.col("action").replace({"split_by_group": "groups_do_not_oppose"})
     done = pl.when(one_label & ~preference).then(pl.lit("no_preference")).otherwise(done)
     side = pl.when(preference).then(pl.col("verdict").cast(pl.String)).otherwise(pl.lit("a"))
-    return _treated(rows.with_columns(side=side, done=done, kept=one_label & preference, treatment=pl.lit(NAME)))
+    kept, soft = one_label & preference, pl.col("action") != "keep"
+    made = rows.with_columns(side=side, done=done, kept=kept, treatment=pl.lit(NAME))
+    lacking = made.filter(pl.col("kept"), soft, pl.col("vote_share").is_null())["pair_id"]
+    if len(lacking):
+        raise ValueError(
+            f"{len(lacking)} soft labels have no preference pair, first {lacking[0]}: give the preference pairs that "
+            "were made from the same verdicts"
+        )
+    return _treated(made.with_columns(share=pl.when(soft, pl.col("kept")).then("vote_share")))
 
 
 def _by_group(rows: pl.DataFrame, opposing: pl.DataFrame) -> pl.DataFrame:
@@ -123,6 +112,7 @@ def _by_group(rows: pl.DataFrame, opposing: pl.DataFrame) -> pl.DataFrame:
             side=pl.when(tie).then(pl.lit("a")).otherwise("preferred"),
             done=pl.when(tie).then(pl.lit("group_tie")).otherwise(pl.lit("group_preference")),
             kept=~tie,
+            share=pl.lit(None, dtype=pl.Float64),
             treatment=pl.format(NAME + "_group_{}", "cluster"),
         )
     )

@@ -60,7 +60,7 @@ def augment(pairs: pl.DataFrame, scores: pl.DataFrame, *, text: GoalText, ties: 
         _asked(tied, "goal_chosen", GOAL_OF_BOTH, text) if ties == "keep_label" else _left_out(tied, TIED),
         _left_out(table.filter(~scored), NO_SCORE),
     ]
-    made = pl.concat(rows, how="diagonal").with_columns(treatment=pl.lit("reward_augmented"), order=None)
+    made = pl.concat(rows, how="diagonal").with_columns(treatment=pl.lit("reward_augmented"), order=None, share=None)
     return TreatedPairs.cast(made.sort("source_pair_id", "reason"))
 
 

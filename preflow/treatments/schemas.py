@@ -14,8 +14,7 @@ def score_column(side: str) -> dy.Float64:
 class TreatedPairs(dy.Schema):
     """One row per pair that a treatment made, and one per pair that it left out: the form of every derived dataset.
 
-    A trainer takes the kept rows, see `training_rows`. How often a pair was voted on and the like is found through
-    source_pair_id.
+    A trainer takes the kept rows, see `training_rows`. What else is known of a pair is found through source_pair_id.
     """
 
     pair_id = pair_id_column()
@@ -31,6 +30,9 @@ class TreatedPairs(dy.Schema):
     chosen_is = dy.Enum(["a", "b"], description="Which side of the comparison is chosen in this row.")
     score_chosen = score_column("chosen")
     score_rejected = score_column("rejected")
+    share = dy.Float64(
+        nullable=True, min=0, max=1, description="Share of the votes for chosen, as a soft label; null: a hard label."
+    )
     goal = dy.List(
         dy.Struct({"attribute": dy.String(), "value": dy.Float64()}),
         nullable=True,

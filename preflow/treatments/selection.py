@@ -113,7 +113,8 @@ def _with_reasons(rows: pl.DataFrame, kept: pl.Expr | pl.Series, why: str, why_n
 
 
 def _treated(parts: list[pl.DataFrame], treatment: str) -> pl.DataFrame:
-    empty = pl.DataFrame(schema={"order": pl.Int64, "goal": TreatedPairs.create_empty().schema["goal"]})
+    form = TreatedPairs.create_empty().schema
+    empty = pl.DataFrame(schema={name: form[name] for name in ("share", "goal", "order")})
     rows = pl.concat([*parts, empty], how="diagonal").with_columns(
         treatment=pl.lit(treatment), source_pair_id="pair_id"
     )

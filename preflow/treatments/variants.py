@@ -5,6 +5,7 @@ from typing import Literal
 
 import polars as pl
 
+from preflow.treatments.pluralistic import NAME
 from preflow.treatments.schemas import TreatedPairs
 from preflow.treatments.selection import select_hardest, select_random
 
@@ -17,6 +18,7 @@ Variant = Literal[
     "hardest_share",
     "label_smoothed",
     "gold_filtered",
+    "pluralistic",
 ]
 LABEL_SMOOTHED: Variant = "label_smoothed"
 """The pairs of `untreated`; it differs in the loss."""
@@ -33,6 +35,7 @@ def variants(
     selected: pl.DataFrame,
     augmented: pl.DataFrame,
     difficulty: pl.DataFrame,
+    pluralistic: pl.DataFrame,
     *,
     share: float | None,
     seed: int,
@@ -48,6 +51,8 @@ def variants(
         Rows of the train split: the pairs as they are, what `select_easiest` and what `augment` made of them.
     difficulty
         `DifficultyScores`, for the hardest share.
+    pluralistic
+        What `pluralistic_pairs` made of all comparisons; of it the rows of one label, hard or soft, are taken.
     share
         What was selected, so that the controls have its size; None where there is nothing to select from.
     gold
@@ -67,6 +72,7 @@ def variants(
         "hardest_share": lambda: select_hardest(usable, difficulty, share=share),
         "label_smoothed": lambda: untreated,
         "gold_filtered": lambda: _rightly_labelled(usable, gold),
+        "pluralistic": lambda: _readable(pluralistic, untreated),
     }
     return TreatedPairs.cast(pl.concat([made[name]().with_columns(treatment=pl.lit(name)) for name in names]))
 
@@ -80,6 +86,23 @@ def _both(augmented: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
         reason=pl.when(left_out).then("reason_selection").otherwise("reason"),
         kept=pl.col("kept") & pl.col("kept_selection"),
     ).drop("kept_selection", "reason_selection")
+
+
+def _readable(pluralistic: pl.DataFrame, untreated: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one label whose pair is in `untreated`; what is left out there is left out here for its reason."""
+    rows = pluralistic.filter(pl.col("treatment") == NAME)
+    known = untreated.select("pair_id", readable="kept", why="reason")
+    left_out = pl.col("kept") & ~pl.col("readable")
+    return (
+        rows.join(known, on="pair_id")
+        .with_columns(
+            reason=pl.when(left_out).then("why").otherwise("reason"),
+            kept=pl.col("kept") & pl.col("readable"),
+            share=pl.when(~left_out).then("share"),
+        )
+        .drop("readable", "why")
+        .sort("pair_id")
+    )
 
 
 def _rightly_labelled(pairs: pl.DataFrame, gold: GoldRewards) -> pl.DataFrame:

@@ -21,6 +21,7 @@ from assets.divergence import (
     fit_distribution,
 )
 from assets.reward import RewardParams
+from assets.training import RecipeParams, TrainingParams
 from preflow.audit.schemas import AnnotatorQuality
 from preflow.audit.votes import summarise_votes
 from preflow.divergence.rewards import load_reward
@@ -28,6 +29,7 @@ from preflow.divergence.schemas import AgreementClasses, AnnotatorClusters, Pred
 from preflow.reasons.schemas import DivergenceReasons, ReasonRemainders
 from preflow.reasons.tagger import ReasonTagger
 from preflow.tokens import text_id
+from tests.preflow.divergence.test_language_model import RECIPE, start
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 from tests.preflow.reasons.conftest import THRESHOLDS
 
@@ -39,6 +41,7 @@ SCHEMAS = {
     "predicted_divergence": PredictedDivergence,
 }
 DISTRIBUTION = DistributionParams(
+    backbone="embeddings",
     widths=[],
     l2_grid=[0.1],
     lr=0.01,
@@ -78,6 +81,9 @@ REWARD = RewardParams(
     bins=5,
     seed=0,
 )
+TRAINING = TrainingParams(
+    recipe=RecipeParams(**asdict(RECIPE)), max_pairs=100, min_pairs=2, store=".cache/unused", threads=1, seed=0
+)
 ROWS = [
     comparison(f"What is good about number {n}?", f"It is number {n} and I like it a lot.", f"Number {n} is odd!")
     for n in range(48)
@@ -110,7 +116,7 @@ def run(cast: list[Vote], folder: Path) -> dict[str, Any]:
     made = {"agreement_classes": classes, "annotator_clusters": clusters, "divergence_counts": counts}
     stages = (
         explain(frame, given, quality.lazy(), divergence=DIVERGENCE),
-        fit_distribution(frame, given, classes, splits, embeddings, reward=REWARD, divergence=DIVERGENCE),
+        fit_distribution(frame, given, classes, splits, embeddings, Path("nowhere"), REWARD, TRAINING, DIVERGENCE),
     )
     made |= {output.output_name: output.value for stage in stages for output in stage}
     for name in ("reason_tagger", "distributional_reward_model"):
@@ -181,6 +187,28 @@ def test_people_who_never_change_their_choice_differ(tmp_path: Path) -> None:
     assert found["divergence_counts"]["all"]["diverging"] == len(ROWS)
     assert found["reason_remainders"]["pair_id"].n_unique() == len(ROWS)
     assert "on 24 of them they differ" in found["divergence_evaluation"]["not_fitted"]
+
+
+def test_the_start_policy_as_backbone_says_what_it_cannot_read(tmp_path: Path) -> None:
+    start().save_pretrained(tmp_path / "start")
+    reward = DISTRIBUTION.model_copy(update={"backbone": "policy"})
+    frame, given = comparisons(ROWS), votes(everyone())
+    splits = pl.LazyFrame({"pair_id": [row["pair_id"] for row in ROWS], "split": SPLITS})
+    classes = classify(frame, given, divergence=DIVERGENCE)[0]
+    outputs = fit_distribution(
+        frame,
+        given,
+        classes,
+        splits,
+        pl.LazyFrame(),
+        tmp_path / "start",
+        REWARD,
+        TRAINING.model_copy(update={"store": str(tmp_path / "store")}),
+        DIVERGENCE.model_copy(update={"reward": reward}),
+    )
+    found = {output.output_name: output.value for output in outputs}
+    assert found["divergence_evaluation"]["not_fitted"].endswith("the policy can read 0 of 48")
+    assert found["predicted_divergence"].collect().is_empty()
 
 
 def test_a_negative_correlation_is_refused() -> None:

@@ -50,7 +50,7 @@ AUGMENTATION = AugmentationParams(
     ties="drop",
 )
 TREATMENTS = TreatmentsParams(
-    compared=["untreated", "reward_augmented", "gold_filtered"],
+    compared=["untreated", "reward_augmented", "gold_filtered", "pluralistic"],
     label_smoothing=0.2,
     seeds=[1],
     prompts=4,
@@ -113,6 +113,8 @@ class Chain:
             **untreated, reward_predictions=predictions, **training, augmentation=AUGMENTATION
         )
         parts = {name: made[name] for name in ("selected_pairs", "reward_augmented_pairs", "selection")}
+        soft = {"treatment": pl.lit("pluralistic"), "share": pl.lit(0.75)}
+        parts["pluralistic_pairs"] = made["untreated_pairs"].with_columns(**soft)
         made["treated_pairs"] = treated_pairs(**untreated, **parts, **scores, treatments=TREATMENTS)
         grid = treatment_grid(
             made["treated_pairs"], **untreated, **training, augmentation=AUGMENTATION, treatments=TREATMENTS
@@ -175,7 +177,7 @@ def test_the_stages_agree_on_what_was_compared(studied: tuple[Path, dict[str, An
     summary = made["policy_comparison"]
     assert summary["judges"] == ["gold", "reward"]
     assert {record["treatment"] for record in summary["policies"]} == {"start", *TREATMENTS.compared}
-    assert {record["treatment"] for record in summary["contrasts"]} == {"start", "reward_augmented", "gold_filtered"}
+    assert {record["treatment"] for record in summary["contrasts"]} == {"start", *TREATMENTS.compared[1:]}
     goals = {record["treatment"]: record["goal"] for record in summary["goals"]}
     assert goals.pop("reward_augmented") in TREATMENTS.goals
     assert set(goals.values()) == {None}

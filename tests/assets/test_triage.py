@@ -1,5 +1,6 @@
 """Triage, pluralistic pairs and the judge audit, called as the plain functions they are on a handful of rows."""
 
+import polars as pl
 import pytest
 
 from assets.audit import aggregate_votes, deduplicate
@@ -43,11 +44,12 @@ def known():
     given = comparisons([*rows, mirrored]), votes(cast)
     clusters, contradictions, splits, _ = deduplicate(*given, audit=AUDIT)
     summary, _, _ = aggregate_votes(*given, audit=AUDIT)
-    _, decisions, _, _, _ = decide(given[0], summary, splits, contradictions, pairs=PAIRS)
+    preferred, decisions, _, _, _ = decide(given[0], summary, splits, contradictions, pairs=PAIRS)
     classes, groups, _ = classify(*given, divergence=section("divergence", DivergenceParams))
     return {
         "comparisons": given[0],
         "votes": given[1],
+        "preference_pairs": preferred,
         "decisions": decisions,
         "vote_summary": summary,
         "agreement_classes": classes,
@@ -101,11 +103,13 @@ def test_the_queue_comes_back_from_both_files(sorted_out, tmp_path):
 def test_pluralistic_pairs_follow_the_class(known):
     divergence = section("divergence", DivergenceParams)
     groups = group_preferences(**of(known, "votes", "annotator_clusters"), divergence=divergence)
-    names = ("comparisons", "decisions", "agreement_classes", "splits")
+    names = ("comparisons", "preference_pairs", "decisions", "agreement_classes", "splits")
     made = pluralistic_pairs(
         **of(known, *names), group_preferences=groups, triage=section("triage", TriageParams)
     ).collect()
     reasons = dict(TreatedPairs.validate(made).group_by("reason").len().rows())
+    shares = made.filter(pl.col("reason") == "diverging_soft_label")["share"]
+    assert shares.to_list() == pytest.approx([2 / 3] * 4)
     assert reasons["preference_keep"] == 5
     assert reasons["diverging_soft_label"] == 4
     assert reasons["tie_drop"] == 4

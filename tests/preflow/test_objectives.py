@@ -1,12 +1,13 @@
 """Objectives against values worked by hand, finite differences, and the known properties of each loss."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
-from preflow.objectives import PairLogprobs, bradley_terry, dpo, ipo, robust_dpo, sft, simpo
+from preflow.objectives import PairLogprobs, bradley_terry, dpo, ipo, robust_dpo, sft, simpo, soft_label_loss
 
 PAIRWISE = {
     "dpo": partial(dpo, beta=0.3, label_smoothing=0.0),
@@ -156,3 +157,75 @@ def test_missing_sides_are_named():
     paired = PairLogprobs(torch.zeros(1), torch.ones(1), torch.zeros(1), torch.ones(1))
     with pytest.raises(ValueError, match="needs reference log-probabilities"):
         dpo(paired, beta=1.0, label_smoothing=0.0)
+
+
+# Soft labels
+
+
+def shared(share, like=WORKED):
+    return replace(like, share=torch.tensor([share], dtype=torch.float64))
+
+
+def test_swapped_pairs_have_everything_of_the_other_side():
+    assert vars(shared(0.75).swapped()) == {
+        "chosen": WORKED.rejected,
+        "chosen_tokens": WORKED.rejected_tokens,
+        "rejected": WORKED.chosen,
+        "rejected_tokens": WORKED.chosen_tokens,
+        "chosen_reference": WORKED.rejected_reference,
+        "rejected_reference": WORKED.chosen_reference,
+        "share": torch.tensor([0.25], dtype=torch.float64),
+    }
+    assert vars(shared(0.75).swapped().swapped()) == vars(shared(0.75))
+
+
+def test_a_share_of_four_fifths_is_label_smoothing_of_one_fifth():
+    # worked above: 0.8 * 0.34115387 + 0.2 * 1.24115387 = 0.52115387
+    plain, smoothed = PAIRWISE["dpo"], PAIRWISE["dpo smoothed"]
+    assert soft_label_loss(plain, shared(0.8)).item() == pytest.approx(0.52115387, abs=1e-7)
+    assert soft_label_loss(plain, shared(0.8)).item() == pytest.approx(smoothed(WORKED).item(), abs=1e-12)
+
+
+def test_soft_ipo_by_hand():
+    # swapped, h = -1.25; (-1.25 - 1/0.6)^2 = (35/12)^2; 3/4 * 25/144 + 1/4 * 1225/144
+    assert soft_label_loss(PAIRWISE["ipo"], shared(0.75)).item() == pytest.approx(325 / 144, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_a_share_of_one_is_a_hard_label_to_the_bit_and_of_none_the_other_one(name):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(4, 50, generator=generator) * 30
+    leaves = [value.clone().requires_grad_() for value in values[:2]]
+    tokens = {"chosen_tokens": torch.full((50,), 4), "rejected_tokens": torch.full((50,), 2)}
+    references = {"chosen_reference": values[2], "rejected_reference": values[3]}
+    hard = PairLogprobs(chosen=leaves[0], rejected=leaves[1], **tokens, **references)
+    losses = {
+        share: soft_label_loss(
+            PAIRWISE[name], replace(hard, share=share if share is None else torch.full((50,), share))
+        )
+        for share in (None, 1.0, 0.0)
+    }
+    assert torch.equal(losses[None], PAIRWISE[name](hard))
+    assert torch.equal(losses[1.0], losses[None])
+    assert torch.equal(losses[0.0], PAIRWISE[name](hard.swapped()))
+    grads = [torch.autograd.grad(losses[share].mean(), leaves, retain_graph=True) for share in (None, 1.0)]
+    assert all(torch.equal(*both) for both in zip(*grads, strict=True))
+
+
+@pytest.mark.parametrize("name", ["dpo", "simpo", "ipo"])
+def test_even_votes_pull_to_no_margin(name):
+    level = PairLogprobs(torch.tensor([-3.0]), torch.tensor([3]), torch.tensor([-3.0]), torch.tensor([3]))
+    level = replace(
+        level, chosen_reference=torch.zeros(1), rejected_reference=torch.zeros(1), share=torch.full((1,), 0.5)
+    )
+    chosen = level.chosen.clone().requires_grad_()
+    soft_label_loss(PAIRWISE[name], replace(level, chosen=chosen)).backward()
+    assert chosen.grad.item() == pytest.approx(0, abs=1e-7)
+
+
+def test_shares_of_lone_responses_and_of_other_shapes_are_refused():
+    lone = PairLogprobs(chosen=torch.zeros(1), chosen_tokens=torch.ones(1), share=torch.ones(1))
+    with pytest.raises(ValueError, match="the examples have no rejected response"):
+        soft_label_loss(sft, lone)
+    with pytest.raises(ValueError, match=r"must all be \[B\]"):
+        replace(WORKED, share=torch.ones(2))

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -79,6 +80,48 @@ def test_label_smoothing_reaches_the_training(examples):
     assert len(weights) == 2
 
 
+def shared(examples, *shares):
+    """The examples with these shares, in turn."""
+    return [replace(x, share=shares[n % len(shares)]) for n, x in enumerate(examples)]
+
+
+def test_a_share_of_one_trains_the_same_policy_to_the_bit_and_none_counts_as_one(examples):
+    given = {"none": examples, "one": shared(examples, 1.0), "some": shared(examples, 1.0, None)}
+    keys = {name: weights_key(train(make_model(0), rows, DPO, **SETTINGS).model) for name, rows in given.items()}
+    assert len(set(keys.values())) == 1
+    assert weights_key(train(make_model(0), shared(examples, 0.8), DPO, **SETTINGS).model) not in keys.values()
+
+
+def test_a_share_of_four_fifths_trains_as_label_smoothing_of_one_fifth_does(examples):
+    soft = train(make_model(0), shared(examples, 0.8), DPO, **SETTINGS).history
+    smoothed = train(make_model(0), examples, partial(dpo, beta=0.1, label_smoothing=0.2), **SETTINGS).history
+    for one, other in zip(soft, smoothed, strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
+
+
+def test_pairs_with_even_votes_get_no_margin_and_agreed_ones_a_large_one(examples):
+    even = train(make_model(0), shared(examples, 0.5), DPO, **SETTINGS).history[-1]["margin"]
+    agreed = train(make_model(0), shared(examples, 1.0), DPO, **SETTINGS).history[-1]["margin"]
+    assert abs(even) < 0.05
+    assert agreed > 1
+    mixed = train(make_model(0), shared(examples, 0.5, 1.0), DPO, **SETTINGS | {"steps": 40}).model
+    learned = summed(mixed, [x.chosen for x in examples]) - summed(mixed, [x.rejected for x in examples])
+    margin = learned - [x.reference[0] - x.reference[1] for x in examples]
+    assert abs(margin[::2].mean()) < 0.3 * margin[1::2].mean()
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_none_is_refused(examples, share):
+    with pytest.raises(ValueError, match=r"share of the votes for chosen must lie in \[0, 1\]"):
+        replace(examples[0], share=share)
+
+
+def test_a_share_with_nothing_to_share_is_refused(examples):
+    for lacking in ({"rejected": None, "reference": None}, {"votes": (1.0, 2.0)}):
+        with pytest.raises(ValueError, match="a share needs a rejected response, and no votes beside it"):
+            replace(examples[0], share=0.5, **lacking)
+
+
 def test_sft_raises_the_likelihood(model):
     lone = [Example(side) for side in random_responses(24, seed=2)]
     history = train(model, lone, sft, **SETTINGS | {"steps": 40}).history
@@ -128,12 +171,11 @@ def test_batch_holds_the_same_pairs_in_any_order(model, examples):
 
 
 @pytest.mark.parametrize("position", [0, 5])
-@pytest.mark.parametrize("field", ["rejected", "reference"])
+@pytest.mark.parametrize("field", ["rejected", "reference", "votes"])
 def test_half_given_columns_are_refused(model, examples, field, position):
     """Wherever the gap is: nothing depends on which row comes first."""
-    x = examples[position]
-    kept = {"chosen": x.chosen, "rejected": x.rejected, "reference": x.reference} | {field: None}
-    examples[position] = Example(**kept)
+    examples = [replace(x, votes=(1.0, 2.0)) for x in examples] if field == "votes" else examples
+    examples[position] = replace(examples[position], **{field: None})
     with pytest.raises(ValueError, match=f"23 of 24 examples have `{field}`"):
         train(model, examples, DPO, **SETTINGS)
 
@@ -264,6 +306,12 @@ def test_checkpoint_of_another_run_is_refused(run, changed):
     run(until=8)
     with pytest.raises(OtherRunError, match="other data, weights or settings"):
         run(**changed)
+
+
+def test_checkpoint_of_other_shares_is_refused(run, examples):
+    run(until=8)
+    with pytest.raises(OtherRunError, match="other data, weights or settings"):
+        train(make_model(0), shared(examples, 0.8), DPO, **RESUMABLE, folder=run.folder)
 
 
 KILLED = """

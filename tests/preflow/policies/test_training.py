@@ -52,6 +52,21 @@ def test_training_raises_what_is_chosen_over_what_is_rejected(study, rows, train
     assert trained.history[-1]["accuracy"] > 0.8
 
 
+def test_even_votes_teach_no_preference_and_soft_labels_less_than_hard_ones(study, train):
+    rows = {share: train.with_columns(share=pl.lit(share, dtype=pl.Float64)) for share in (None, 0.5, 0.75, 1.0)}
+    longer = changed(study, epochs=10.0, beta=1.0)
+    models = {share: train_on(longer, given, seed=0).model for share, given in rows.items()}
+    examples = examples_of(study, train)
+    ratios = {share: log_ratios(model, examples, max_batch_tokens=4096) for share, model in models.items()}
+    margin = {share: float((found[:, 0] - found[:, 1]).mean()) for share, found in ratios.items()}
+    assert abs(margin[0.5]) < 0.1
+    assert margin[0.75] == pytest.approx(np.log(3), abs=0.3), "where s(margin) is the share"
+    assert margin[1.0] > 3
+    assert weights_key(models[1.0]) == weights_key(models[None])
+    assert [example.share for example in examples_of(study, rows[0.75])] == [0.75] * len(train)
+    assert {example.share for example in examples} == {None}
+
+
 def test_short_runs_are_logged_at_every_step_and_longer_ones_at_intervals(study, train):
     short, longer = (train_on(changed(study, epochs=epochs), train, seed=0).history for epochs in (3.0, 10 / 3))
     assert [row["step"] for row in short] == list(range(1, 10))
@@ -125,6 +140,8 @@ def test_a_run_is_named_after_all_that_decides_it(study, train):
         run_key(changed(study, beta=0.2), train, 0),
         run_key(study, turned(train), 0),
         run_key(study, ordered, 0),
+        run_key(study, train.with_columns(share=0.75), 0),
+        run_key(study, train.with_columns(share=0.8), 0),
     ]
     assert run_key(replace(study, folder=study.folder / "elsewhere"), train, 0) == names[0]
     assert len(set(names)) == len(names)

@@ -3,7 +3,7 @@ import pytest
 
 from preflow.divergence.schemas import AgreementClasses
 from preflow.pairs import Verdicts
-from preflow.treatments.pluralistic import SITUATIONS, label_smoothing, pluralistic_pairs
+from preflow.treatments.pluralistic import SITUATIONS, pluralistic_pairs
 from preflow.treatments.schemas import TreatedPairs
 from preflow.triage.schemas import GroupPreferences
 from tests.preflow.feedback import comparison, comparisons
@@ -17,7 +17,7 @@ ROWS = {name: comparison(name, f"{name} a", f"{name} b", score_a=1.0, score_b=2.
 IDS = {name: row["pair_id"] for name, row in ROWS.items()}
 
 
-def tables(preferred=("a", "b", "tie")):
+def tables(preferred=("a", "b", "tie"), *, named=tuple(SITUATIONS)):
     decided = [
         {
             "pair_id": IDS[name],
@@ -46,11 +46,12 @@ def tables(preferred=("a", "b", "tie")):
         for k, side in enumerate(preferred)
     ]
     splits = pl.LazyFrame({"pair_id": list(IDS.values()), "split": "train"})
+    shares = pl.LazyFrame({"pair_id": [IDS[name] for name in named]}).with_columns(vote_share=0.75)
     frames = (
         schema.cast(pl.DataFrame(rows)).lazy()
         for schema, rows in ((Verdicts, decided), (AgreementClasses, classes), (GroupPreferences, groups))
     )
-    return comparisons(list(ROWS.values())), *frames, splits
+    return comparisons(list(ROWS.values())), shares, *frames, splits
 
 
 def found(**how):
@@ -87,17 +88,20 @@ def test_groups_that_do_not_oppose_give_one_soft_label():
     )  # fmt: skip
 
 
-def test_soft_labels_are_the_share_of_the_votes_for_rejected():
-    pairs = pl.LazyFrame({"pair_id": list(IDS.values()), "vote_share": 0.75})
-    smoothing = label_smoothing(found(), pairs)
-    given = {pair: value for pair, _, value in smoothing.iter_rows()}
-    assert given == {IDS["preference"]: 0.0, IDS["diverging"]: 0.25, IDS["substantial"]: 0.0}
-    assert smoothing.select("treatment", "pair_id").rows() == sorted(smoothing.select("treatment", "pair_id").rows())
+def test_soft_labels_are_the_share_of_the_votes_for_chosen_and_all_others_are_hard():
+    def shares(**how):
+        rows = found(**how).filter(pl.col("share").is_not_null())
+        return dict(rows.select("source_pair_id", "share").iter_rows())
+
+    assert shares() == {IDS["diverging"]: 0.75}
+    assert shares(preferred=("b", "b", "tie")) == {IDS["diverging"]: 0.75, IDS["substantial"]: 0.75}
+    softened = dict.fromkeys(SITUATIONS, "soft_label")
+    assert set(shares(policy=softened)) == set(IDS.values()) - {IDS["tie"], IDS["residual"]}, "no preference, no label"
 
 
-def test_a_soft_label_without_its_source_is_refused():
-    with pytest.raises(ValueError, match="1 soft labels have no source pair"):
-        label_smoothing(found(), pl.LazyFrame(schema={"pair_id": pl.String, "vote_share": pl.Float64}))
+def test_a_soft_label_without_its_preference_pair_is_refused():
+    with pytest.raises(ValueError, match=f"1 soft labels have no preference pair, first {IDS['diverging']}"):
+        found(named=["preference"])
 
 
 def test_a_policy_with_holes_or_inventions_is_refused():

@@ -28,7 +28,7 @@ def difficulty_of(rows):
 
 @pytest.fixture(scope="module")
 def parts():
-    """untreated, selected, augmented and difficulty of 43 train pairs, some of each kind unusual.
+    """untreated, selected, augmented, difficulty and pluralistic rows of 43 train pairs, some of each kind unusual.
 
     Ten labels are wrong, two prompts are no task of the world, one pair cannot be read, three have tied scores.
     """
@@ -44,7 +44,19 @@ def parts():
     difficulty = difficulty_of(kept)
     selected = select_easiest(kept, difficulty, share=SHARE, curriculum=True)
     augmented = augment(kept, source_scores(kept, attribute="score"), text=TEXT, ties="drop")
-    return untreated, selected, augmented, difficulty
+    return untreated, selected, augmented, difficulty, pluralistic_of(everything)
+
+
+def pluralistic_of(everything):
+    """Every third pair has a soft label, every next one is split by group, and one of another split is there."""
+    place = pl.int_range(pl.len()) % 3
+    rows = everything.sort("pair_id").with_columns(
+        treatment=pl.when(place == 1).then(pl.lit("pluralistic_group_0")).otherwise(pl.lit("pluralistic")),
+        kept=pl.lit(value=True),
+        share=pl.when(place == 0).then(0.75),
+        reason=pl.when(place == 0).then(pl.lit("diverging_soft_label")).otherwise(pl.lit("preference_keep")),
+    )
+    return TreatedPairs.cast(rows)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,7 @@ def kept_sources(made, name):
 
 
 def test_the_parts_are_as_they_are_described(parts):
-    untreated, selected, augmented, _ = parts
+    untreated, selected, augmented, *_ = parts
     assert dict(untreated["reason"].value_counts().rows()) == {"readable": 42, "unknown_words": 1}
     assert dict(selected["reason"].value_counts().rows()) == {"easiest": 14, "too_hard": 28}
     counts = {"goal_of_chosen": 39, "goal_of_rejected": 39, "tied_scores": 3}
@@ -106,7 +118,7 @@ def test_the_hardest_are_harder_than_all_others(parts, made):
 
 
 def test_both_treatments_together_hold_exactly_the_augmented_rows_of_selected_pairs(parts, made):
-    _, selected, augmented, _ = parts
+    _, selected, augmented, *_ = parts
     chosen = set(selected.filter("kept")["pair_id"])
     both = rows_of(made, "easiest_share_augmented")
     expected = augmented.filter(pl.col("kept") & pl.col("source_pair_id").is_in(chosen))
@@ -130,6 +142,22 @@ def test_gold_filtered_keeps_exactly_what_is_rightly_labelled(made):
     assert rows["reason"].to_list() == by_hand
     assert dict(rows["reason"].value_counts().rows()) == {"right_label": 30, "wrong_label": 10, "no_gold": 2}
     assert rows["kept"].to_list() == [reason == "right_label" for reason in by_hand]
+
+
+def test_pluralistic_has_the_shares_and_leaves_out_what_cannot_be_read(parts, made):
+    untreated, pluralistic, rows = parts[0], parts[4], rows_of(made, "pluralistic")
+    one_label = pluralistic.filter(treatment="pluralistic", split="train").sort("pair_id")
+    assert rows["pair_id"].to_list() == one_label["pair_id"].to_list()
+    readable = set(untreated.filter("kept")["pair_id"])
+    assert kept_sources(made, "pluralistic") == set(one_label["pair_id"]) & readable
+    assert rows.filter("kept")["share"].drop_nulls().unique().to_list() == [0.75]
+    assert 0 < rows.filter("kept")["share"].null_count() < len(rows)
+    left = rows.filter(~pl.col("kept"))
+    assert left.select("reason", "share").rows() == [("unknown_words", None)] * (
+        len(rows) - len(kept_sources(made, "pluralistic"))
+    )
+    others = made.filter(pl.col("treatment") != "pluralistic")
+    assert others["share"].null_count() == len(others) > 0, "all other treatments have hard labels"
 
 
 def test_equal_rewards_are_no_right_label(parts):
