@@ -33,6 +33,9 @@ def report(
     judge_audit: dict[str, Any],
     triage_table: pl.LazyFrame,
     comparisons: pl.LazyFrame,
+    concept_intake: dict[str, Any],
+    concept_report: dict[str, Any],
+    concept_flip_rates: pl.LazyFrame,
 ) -> str:
     """What came in, what was refused and why, how people agree, which pairs to look at, what treatments are worth."""
     from preflow.report import render_report
@@ -63,6 +66,9 @@ def report(
         divergence_evaluation=divergence_evaluation,
         audits=judge_audit["judges"],
         triage=overview(triage_table, comparisons, examples=EXAMPLES, queued=QUEUED),
+        concept_intake=concept_intake,
+        concept_report=concept_report,
+        concept_flip_rates=concept_flip_rates.collect(),
         table_links={name: f"../data/{place}" for name, place in TABLES.items()},
     )
 
@@ -90,6 +96,8 @@ TABLES = {
     "review queue": "triage/review_queue/queue.csv",
     "pairs that keep disagreement": "triage/pluralistic_pairs.parquet",
     "reasons for divergence": "divergence/divergence_reasons.parquet",
+    "concept labels to doubt": "concepts/doubted_concept_labels.parquet",
+    "concept bottlenecks measured": "concepts/concept_scores.parquet",
     "training data": "exports/training_data/README.md",
     "validation of every table": "../reports/data_docs/index.html",
 }

@@ -33,7 +33,7 @@ class Output:
     schema: type[dy.Schema] | None
     may_be_empty: bool
     truth: bool
-    """Whether it holds what training must not see: no stage that makes a model may read it."""
+    """Whether it holds what training must not see: no stage that makes a model or needs a GPU may read it."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def _stage(
     made = tuple(outputs[key.to_user_string()] for key in item.keys_by_output_name.values())
     needed = sorted(key.to_user_string() for key in item.dependency_keys)
     seen = [asset for asset in needed if asset in outputs and outputs[asset].truth]
-    if seen and any(output.kind == "model" for output in made):
-        raise ValueError(f"stage {item.op.name} makes a model and reads {', '.join(seen)}, which is marked as truth")
+    if seen and (item.op.pool == "gpu" or any(output.kind == "model" for output in made)):
+        raise ValueError(f"stage {item.op.name} trains and reads {', '.join(seen)}, which is marked as truth")
     return Stage(
         name=item.op.name,
         group=next(iter(item.specs)).group_name or "",

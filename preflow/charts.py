@@ -162,6 +162,51 @@ def recommendations_heatmap(counts: pl.DataFrame) -> Spec:
     return _finish(fields + numbers, "Recommendations by agreement class.", height=alt.Step(32))
 
 
+def concept_front(points: pl.DataFrame, *, baseline: str) -> Spec:
+    """Task accuracy against concept AUC of every setting; the settings that none passes in both are filled.
+
+    `points` is that of `preflow.concepts.measured.front`. The baseline is grey, CPO blue, other losses orange.
+    """
+    kind = pl.when(pl.col("method") == baseline).then(pl.lit(baseline))
+    named = kind.when(pl.col("loss").str.starts_with("cpo")).then(pl.lit("CPO")).otherwise(pl.lit("other losses"))
+    shown = ("method", "lambda", "concept_auc", "task_accuracy", "on_front")
+    rows = points.select(*shown, kind=named)
+    hues = alt.Scale(domain=[baseline, "CPO", "other losses"], range=[GREY, BLUE, ORANGE])
+    axes = {
+        "x": alt.X("concept_auc:Q", title="concept AUC", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
+        "y": alt.Y("task_accuracy:Q", title="task accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
+        "color": alt.Color("kind:N", scale=hues, legend=alt.Legend(orient="top", title=None)),
+        "tooltip": ["method:N", "lambda:Q"],
+    }
+    all_points = alt.Chart(rows).mark_point(size=45).encode(**axes)
+    best = alt.Chart(rows.filter("on_front")).mark_point(size=45, filled=True, opacity=1).encode(**axes)
+    return _finish(all_points + best, "Task accuracy against concept AUC, by loss and loss weight.", height=240)
+
+
+def intervention_lines(curves: pl.DataFrame, *, baseline: str) -> Spec:
+    """Task accuracy against the number of corrected concepts, by method (hue) and by what is corrected first.
+
+    Solid is the cooperative order, dashed that of uncertainty, dotted a random one.
+
+    `curves` is that of `preflow.concepts.measured.intervention_curves`; beside the baseline two methods are shown.
+    """
+    others = [name for name in curves["method"].unique(maintain_order=True) if name != baseline][:2]
+    rows = curves.filter(pl.col("method").is_in([baseline, *others]))
+    hues = alt.Scale(domain=[baseline, *others], range=[GREY, BLUE, ORANGE][: 1 + len(others)])
+    legend = alt.Legend(orient="top", title=None, columns=1)
+    chart = (
+        alt.Chart(rows.select("method", "policy", "corrected", "mean"))
+        .mark_line(strokeWidth=1.5)
+        .encode(
+            x=alt.X("corrected:Q", title="corrected concepts", axis=alt.Axis(tickCount=6, grid=False)),
+            y=alt.Y("mean:Q", title="task accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
+            color=alt.Color("method:N", scale=hues, legend=legend),
+            strokeDash=alt.StrokeDash("policy:N", sort=["cooperative", "uncertainty", "random"], legend=None),
+        )
+    )
+    return _finish(chart, "Task accuracy after concepts are corrected, by loss and order of correction.", height=240)
+
+
 def _bin_edges(values: np.ndarray) -> np.ndarray:
     """Edges of equal bins: one a value where the values are few whole numbers, otherwise at most `MAX_BINS`."""
     if values.size == 0:

@@ -57,6 +57,8 @@ def _causes(reasons: pl.DataFrame, remainders: pl.DataFrame) -> Table:
     asked = remainders.group_by(pl.col("source").cast(pl.String)).agg(pl.len(), nothing=(pl.col("n_causes") == 0).sum())
     nothing = {source: f"{percent(n / of)} of {number(of)}" for source, of, n in asked.iter_rows()}
     rows.append(["no cause found", *(nothing[source] for source in sources)])
+    if unreadable := remainders["unreadable_answer"].count():
+        rows.append(["answer unreadable", *(number(unreadable if source == "endpoint" else 0) for source in sources)])
     headings = ["cause", *(source.replace("_", " ") for source in sources)]
     return Table(headings, rows, "Diverging comparisons by cause, as each source sees it; never a forced one.")
 

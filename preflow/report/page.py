@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from preflow.report import sections
 from preflow.report.blocks import Section, number
+from preflow.report.concepts import concepts
 from preflow.report.difficulty import difficulty
 from preflow.report.divergence import divergence
 from preflow.report.treatments import worth
@@ -42,6 +43,9 @@ def render_report(
     divergence_evaluation: Mapping[str, Any],
     audits: Mapping[str, Mapping[str, Any]],
     triage: Overview,
+    concept_intake: Mapping[str, Any],
+    concept_report: Mapping[str, Any],
+    concept_flip_rates: pl.DataFrame,
     table_links: Mapping[str, str],
 ) -> str:
     """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
@@ -75,6 +79,7 @@ def render_report(
         difficulty(ranking, selection, selected, difficulty_scores),
         worth(comparison, trained_on),
         triage_section(triage),
+        concepts(concept_intake, concept_report, concept_flip_rates),
         sections.reading(table_links),
     ]
     return render_page("Feedback report", headline, body)

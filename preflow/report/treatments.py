@@ -106,7 +106,8 @@ def _differences(summary: Record) -> list[Block]:
     if not _against_untreated(summary, judge):
         return []
     caption = f"Mean score minus that of untreated, by {JUDGES[judge]}. Blue: separable."
-    return [Figure(charts.treatment_differences(summary), caption), _contrast_table(summary)]
+    figure = Figure(charts.treatment_differences(summary), caption)
+    return [figure, _contrast_table(summary), *map(_position, summary["position_bias"])]
 
 
 def _contrast_table(summary: Record) -> Table:
@@ -124,6 +125,15 @@ def _contrast_table(summary: Record) -> Table:
     headings = ["judge", "contrast", "difference [95 %]", "by seed", "win rate [95 %]", "won / tied / lost"]
     caption = "Every contrast. By seed: the difference in each training; of the language model its win rate."
     return Table([*headings, "adjusted p", "separable"], rows, caption)
+
+
+def _position(bias: Record) -> Text:
+    """What a judge of pairs makes of their order."""
+    unclear = f"; {number(bias['n_unclear'])} answers were no verdict" if bias["n_unclear"] else ""
+    return Text(
+        f"Of {number(bias['n_preferences'])} preferences of {JUDGES[bias['judge']]}, each pair asked in both orders, "
+        f"{_interval(bias, 'for_first')} were for the response that came first (0.5: no position bias){unclear}."
+    )
 
 
 def _obedience(summary: Record) -> list[Block]:

@@ -81,4 +81,4 @@ def cheat(number_rows: pl.LazyFrame) -> None:
     module.write_text(marked + cheat)
     refused = toy.pipelines("dvc")
     assert refused.returncode != 0
-    assert "stage cheat makes a model and reads number_rows, which is marked as truth" in refused.stderr
+    assert "stage cheat trains and reads number_rows, which is marked as truth" in refused.stderr

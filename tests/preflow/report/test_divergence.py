@@ -16,7 +16,13 @@ def reasons():
 
 def remainders():
     rows = {"pair_id": IDS, "source": "rule", "n_causes": [1, 1, 0], "unexplained": [0.0, 0.0, 1.0]}
-    return ReasonRemainders.cast(pl.DataFrame(rows))
+    return ReasonRemainders.cast(pl.DataFrame(rows).with_columns(unreadable_answer=pl.lit(None, dtype=pl.String)))
+
+
+def by_endpoint():
+    rows = {"pair_id": IDS, "source": "endpoint", "n_causes": 0, "unexplained": 1.0}
+    said = pl.Series([None, "I cannot", "Sure: verbosity"], dtype=pl.String)
+    return ReasonRemainders.cast(pl.DataFrame(rows).with_columns(unreadable_answer=said))
 
 
 def test_causes_and_what_stays_unexplained_are_shown():
@@ -26,6 +32,16 @@ def test_causes_and_what_stays_unexplained_are_shown():
     page = render_page("t", [], [section])
     assert "there are too few votes" in page
     assert "33.3% of 3" in page
+
+
+def test_answers_of_a_language_model_that_could_not_be_read_are_counted():
+    told = pl.concat([remainders(), by_endpoint()])
+    section = divergence(COUNTS, reasons(), told, {"not_fitted": "there are too few votes"})
+    assert section.blocks[1].columns == ["cause", "endpoint", "rule"]
+    assert section.blocks[1].rows[1:] == [
+        ["no cause found", "100.0% of 3", "33.3% of 3"],
+        ["answer unreadable", "2", "0"],
+    ]
 
 
 def test_a_fitted_reward_is_compared_with_the_baseline():

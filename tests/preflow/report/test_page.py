@@ -19,6 +19,7 @@ from preflow.treatments.selection import select_easiest
 from preflow.triage.overview import overview
 from preflow.triage.table import triage
 from tests.preflow.comparison.tables import logprobs, no_verdicts, world
+from tests.preflow.report import test_concepts
 from tests.preflow.triage.test_table import NAMES, SETTINGS, one_pair_a_rule
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -176,6 +177,9 @@ def make_disagreement():
         "divergence_evaluation": {"not_fitted": "of the test split 3 comparisons have votes"},
         "audits": {},
         "triage": make_triage(),
+        "concept_intake": test_concepts.COUNTS,
+        "concept_report": test_concepts.report(),
+        "concept_flip_rates": test_concepts.rates(),
     }
 
 
@@ -257,6 +261,8 @@ def empty(inputs):
         "divergence_evaluation": {"not_fitted": "there is no vote"},
         "audits": {},
         "triage": nothing_to_sort_out(),
+        "concept_intake": test_concepts.COUNTS,
+        "concept_report": test_concepts.report(),
         "table_links": {},
     }
 
@@ -341,7 +347,7 @@ def test_top_of_the_page_names_every_section_with_its_finding(page):
     contents = page.split("<nav")[1].split("</nav>")[0]
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     findings = re.findall(r'<p class="finding">(.*?)</p>', page)
-    assert len(titles) == len(findings) == 14
+    assert len(titles) == len(findings) == 15
     for title, finding in zip(titles, findings, strict=True):
         assert f"<b>{title}</b>{finding}</a>" in contents
 
