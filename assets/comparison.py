@@ -9,30 +9,10 @@ import polars as pl
 from dagster import MetadataValue as Meta
 from pydantic import Field
 
+from assets.endpoint import EndpointParams
 from assets.reward import RewardParams
 from preflow.comparison.schemas import EndpointVerdicts, JudgedResponses
 from preflow.params import Params, ProjectPath
-
-
-class EndpointParams(Params):
-    """A language model that judges, behind an OpenAI-compatible endpoint."""
-
-    base_url: str
-    """Address of the server, usually ending in /v1."""
-    model: str
-    """Name of the model there."""
-    api_key_variable: str | None
-    """Environment variable that holds the key; null where the server asks for none."""
-    max_tokens: int = Field(gt=0)
-    """Tokens an answer may have; above 0."""
-    temperature: float = Field(ge=0)
-    """Of the judge; at least 0."""
-    timeout_s: float = Field(gt=0)
-    """Seconds to wait for one answer; above 0."""
-    retries: int = Field(ge=0)
-    """How often a request that failed is repeated; at least 0."""
-    concurrent_requests: int = Field(gt=0)
-    """Requests under way at a time; above 0."""
 
 
 class ComparisonParams(Params):
@@ -73,7 +53,6 @@ def judge(
     comparison: dg.ResourceParam[ComparisonParams],
 ) -> Iterator[dg.Output]:
     """Every response of every policy, judged."""
-    from preflow.comparison.endpoint import Endpoint
     from preflow.comparison.judges import endpoint_verdicts, judged_responses
 
     judged = judged_responses(
@@ -85,9 +64,7 @@ def judge(
         threads=reward.threads,
     )
     asked = comparison.endpoint
-    verdicts = endpoint_verdicts(
-        judged, endpoint=Endpoint(**asked.model_dump()) if asked else None, answers=Path(comparison.answers)
-    )
+    verdicts = endpoint_verdicts(judged, endpoint=asked.endpoint() if asked else None, answers=Path(comparison.answers))
     yield dg.Output(judged.lazy(), "judged_responses")
     yield dg.Output(verdicts.lazy(), "endpoint_verdicts")
 

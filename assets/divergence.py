@@ -9,10 +9,11 @@ import polars as pl
 from dagster import MetadataValue as Meta
 from pydantic import Field
 
+from assets.endpoint import EndpointParams
 from assets.reward import RewardParams
 from assets.training import TrainingParams
 from preflow.divergence.schemas import AgreementClasses, AnnotatorClusters, PredictedDivergence
-from preflow.params import Params
+from preflow.params import Params, ProjectPath
 from preflow.reasons.schemas import DivergenceReasons, ReasonRemainders
 
 
@@ -69,6 +70,10 @@ class CausesParams(Params):
     """Written reasons that must speak for a cause; at least 1."""
     phrases: int = Field(ge=1)
     """Distinguishing phrases shown for each pair; at least 1."""
+    endpoint: EndpointParams | None
+    """A language model as a further source of reasons; null for none."""
+    answers: ProjectPath
+    """File that keeps its answers from one run to the next."""
 
 
 class DistributionParams(Params):
@@ -154,7 +159,7 @@ def classify(
         "divergence_reasons": dg.AssetOut(
             io_manager_key="table",
             metadata={"schema": Meta.python_artifact(DivergenceReasons), "may_be_empty": True},
-            description="Why annotators differ on a comparison, by rule, tagger and written reasons, with evidence.",
+            description="Why annotators differ on a comparison, as each source sees it, with evidence.",
             kinds={"polars"},
         ),
         "reason_remainders": dg.AssetOut(
@@ -195,6 +200,8 @@ def explain(
         min_probability=causes.min_probability,
         min_reasons=causes.min_reasons,
         phrases=causes.phrases,
+        endpoint=causes.endpoint.endpoint() if causes.endpoint else None,
+        answers=Path(causes.answers),
         care=care,
         shrinkage=causes.shrinkage,
     )

@@ -1,5 +1,6 @@
 """How judges decide where people agree and where they do not."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 import dagster as dg
@@ -7,7 +8,8 @@ import polars as pl
 from pydantic import Field
 
 from assets.divergence import DivergenceParams
-from preflow.params import Params
+from assets.endpoint import EndpointParams
+from preflow.params import Params, ProjectPath
 
 
 class JudgesParams(Params):
@@ -17,6 +19,12 @@ class JudgesParams(Params):
     """Annotators of this kind are audited: person or model."""
     most: int = Field(gt=0)
     """At most so many, those with the most votes; above 0."""
+    endpoint: EndpointParams | None
+    """A language model as one more judge; null for none."""
+    answers: ProjectPath
+    """File that keeps its answers from one run to the next."""
+    asked_pairs: int = Field(ge=6)
+    """It is asked about at most so many comparisons, as many of each agreement class; at least 6, the classes."""
     divisive_share: float = Field(ge=0, lt=1)
     """Share of the prompts, the most divisive ones, that are left out to see how a ranking of systems changes."""
     bootstrap: int = Field(ge=2000)
@@ -43,6 +51,9 @@ def judge_audit(
         counted_kinds=list(divergence.annotator_kinds),
         judge_kind=judges.annotator_kind,
         most=judges.most,
+        endpoint=judges.endpoint.endpoint() if judges.endpoint else None,
+        answers=Path(judges.answers),
+        asked_pairs=judges.asked_pairs,
         divisive_share=judges.divisive_share,
         bootstrap=judges.bootstrap,
         seed=judges.seed,

@@ -85,6 +85,26 @@ def endpoint_contrasts(verdicts: pl.DataFrame, *, rounds: int, seed: int) -> tup
     return [row | unscored for row in contrasts], [row | {"difference": None} for row in by_seed]
 
 
+def position_bias(verdicts: pl.DataFrame, *, rounds: int, seed: int) -> list[Record]:
+    """How often whichever response came first was preferred, of all preferences in `EndpointVerdicts`.
+
+    A record of `for_first` with its interval over prompt groups (0.5: no bias), `n_preferences` and `n_unclear`, the
+    answers that were no verdict; none where nothing was preferred.
+    """
+    orders = [("first_order", "treatment"), ("second_order", "baseline")]
+    said = pl.concat(
+        verdicts.select("prompt_group", verdict=pl.col(order).cast(pl.String), first=pl.lit(first))
+        for order, first in orders
+    )
+    preferred = said.filter(pl.col("verdict").is_in(["treatment", "baseline"]))
+    if preferred.is_empty():
+        return []
+    is_first = (preferred["verdict"] == preferred["first"]).to_numpy()
+    bias = bootstrap_interval(is_first, preferred["prompt_group"].to_numpy(), rounds=rounds, seed=seed)
+    counts = {"n_preferences": len(preferred), "n_unclear": int((said["verdict"] == "unclear").sum())}
+    return [{**named(bias, "for_first"), **counts}]
+
+
 def _planned(treatments: Iterable[str]) -> list[tuple[str, str]]:
     names = set(treatments)
     return against_baseline(names) + [pair for pair in CONTROLS if names.issuperset(pair)]

@@ -5,10 +5,11 @@ from pathlib import Path
 import polars as pl
 import torch
 
-from preflow.comparison.endpoint import Endpoint, judge_pairs
+from preflow.comparison.endpoint import judge_pairs
 from preflow.comparison.goals import at_goals, judges_of, picked_goals
 from preflow.comparison.paired import BASELINE
 from preflow.comparison.schemas import EndpointVerdicts, JudgedResponses
+from preflow.endpoint.settings import Endpoint
 from preflow.reward.baseline import BradleyTerryReward, reward_inputs
 from preflow.reward.encoder import embed_texts, load_encoder
 from preflow.store import ArrayStore

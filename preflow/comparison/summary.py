@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from preflow.comparison.contrasts import endpoint_contrasts, policy_scores, score_contrasts
+from preflow.comparison.contrasts import endpoint_contrasts, policy_scores, position_bias, score_contrasts
 from preflow.comparison.goals import at_goals, goal_control, goal_curve, judges_of, picked_goals, scores_by
 from preflow.comparison.likelihood import drift_contrasts, drifts, implicit_accuracies
 from preflow.comparison.paired import Record
@@ -44,8 +44,8 @@ def summarise_comparison(
     Returns
     -------
     `judges` and `good_score`, and lists of records: `goals`, `policies`, `contrasts`, `seed_differences`,
-    `goal_curve`, `goal_control`, `drift`, `drift_contrasts`, `accuracy`. An estimate `x` has its 95 % interval in
-    `x_low` and `x_high`; what does not exist is None.
+    `goal_curve`, `goal_control`, `drift`, `drift_contrasts`, `accuracy`, `position_bias` (of the endpoint, where it was
+    asked). An estimate `x` has its 95 % interval in `x_low` and `x_high`; what does not exist is None.
 
     Raises
     ------
@@ -70,6 +70,7 @@ def summarise_comparison(
         "drift": drifts(logprobs, good_score=good_score, **resampling),
         "drift_contrasts": drift_contrasts(logprobs, good_score=good_score, **resampling),
         "accuracy": implicit_accuracies(logprobs, **resampling),
+        "position_bias": [],
     }
     tested = at_goals(judged, goals)
     for judge in judges:
@@ -79,6 +80,7 @@ def summarise_comparison(
     if len(verdicts):
         summary["judges"] = [*judges, "endpoint"]
         _add(summary, "endpoint", endpoint_contrasts(verdicts, **resampling))
+        summary["position_bias"] = _of("endpoint", position_bias(verdicts, **resampling))
     return summary
 
 

@@ -25,6 +25,21 @@ class LabelledPairs:
     """Prompt group by pair_id."""
 
 
+def training_recipe(pairs: int) -> CauseRecipe:
+    """Six in ten pairs with a cause, and every kind of pair without one, so that the tagger learns to name none."""
+    return CauseRecipe(
+        n_pairs=pairs,
+        shares={"caused": 0.6, "noise": 0.12, "inert": 0.08, "clear": 0.2},
+        second=0.3,
+        votes_per_pair=4,
+        minded=8,
+        indifferent=4,
+        careless=[(20, 120)] * 3,
+        taste=4.0,
+        gap=4.0,
+    )
+
+
 def planted_pairs(recipe: CauseRecipe, *, care: Carelessness, shrinkage: float, seed: int) -> LabelledPairs:
     """A world of planted causes, ingested and measured as a user's feedback is; see `caused_feedback` for errors."""
     feedback = caused_feedback(recipe, seed=seed)

@@ -57,7 +57,8 @@ def reason_tables(found: pl.DataFrame, looked_at: pl.DataFrame, *, source: str) 
     found
         Columns pair_id, label, probability and evidence.
     looked_at
-        pair_id of every pair that the source looked at, and `unexplained` where it has a probability for that.
+        pair_id of every pair that the source looked at, `unexplained` where it has a probability for that, and
+        `unreadable_answer` where it was told in words.
     """
     reasons = found.with_columns(
         pl.lit(source).alias("source"), pl.col("label").replace_strict(CLASS_OF).alias("class")
@@ -68,6 +69,8 @@ def reason_tables(found: pl.DataFrame, looked_at: pl.DataFrame, *, source: str) 
     )
     if "unexplained" not in looked_at.columns:
         remainders = remainders.with_columns(unexplained=(pl.col("n_causes") == 0).cast(pl.Float64))
+    if "unreadable_answer" not in looked_at.columns:
+        remainders = remainders.with_columns(unreadable_answer=pl.lit(None, dtype=pl.String))
     return DivergenceReasons.cast(reasons), ReasonRemainders.cast(remainders.sort("pair_id"))
 
 

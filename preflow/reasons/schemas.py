@@ -26,7 +26,7 @@ CLASS_OF = {
 UNVERIFIED = ("degenerate_output", "careless_rating")
 """Causes whose wording in the paper could not be verified."""
 
-SOURCES = ("rule", "written_reason", "tagger")
+SOURCES = ("rule", "written_reason", "tagger", "endpoint")
 
 
 def _source() -> dy.Enum:
@@ -60,3 +60,11 @@ class ReasonRemainders(dy.Schema):
     unexplained = dy.Float64(
         min=0, max=1, description="P(no cause applies) of the tagger; elsewhere 1 where nothing was found, else 0."
     )
+    unreadable_answer = dy.String(
+        nullable=True, description="How the first answer of the endpoint began that was no list of causes; else null."
+    )
+
+    @dy.rule()
+    def an_unreadable_answer_explains_nothing(cls) -> pl.Expr:
+        """What was not read names no cause."""
+        return pl.col("unreadable_answer").is_null() | (pl.col("n_causes") == 0)

@@ -15,8 +15,9 @@ from preflow.triage.rules import Thresholds, decided_by
 from preflow.triage.schemas import GroupPreferences, Triage
 from preflow.triage.suspicion import suspected_flip, value_of_second_look
 
-STRONGEST_FIRST = ("written_reason", "rule", "tagger")
-"""Sources of reasons: the annotators' own words, then what was measured of the responses, then a model."""
+STRONGEST_FIRST = ("written_reason", "rule", "tagger", "endpoint")
+"""Sources of reasons: the annotators' own words, what was measured of the responses, a model whose probabilities are
+calibrated, and last a language model, whose word comes with neither a measurement nor a probability."""
 
 
 def _nothing(schema: type[dy.Schema]) -> pl.LazyFrame:

@@ -20,6 +20,7 @@ from assets.divergence import (
     explain,
     fit_distribution,
 )
+from assets.endpoint import EndpointParams
 from assets.reward import RewardParams
 from assets.training import RecipeParams, TrainingParams
 from preflow.audit.schemas import AnnotatorQuality
@@ -30,6 +31,7 @@ from preflow.reasons.schemas import DivergenceReasons, ReasonRemainders
 from preflow.reasons.tagger import ReasonTagger
 from preflow.tokens import text_id
 from tests.preflow.divergence.test_language_model import RECIPE, start
+from tests.preflow.endpoint.server import endpoint, judging
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 from tests.preflow.reasons.conftest import THRESHOLDS
 
@@ -64,6 +66,8 @@ DIVERGENCE = DivergenceParams(
         min_probability=0.5,
         min_reasons=2,
         phrases=3,
+        endpoint=None,
+        answers=".cache/unused.sqlite",
     ),
     thresholds=ThresholdsParams(**asdict(THRESHOLDS)),
     reward=DISTRIBUTION,
@@ -214,3 +218,16 @@ def test_the_start_policy_as_backbone_says_what_it_cannot_read(tmp_path: Path) -
 def test_a_negative_correlation_is_refused() -> None:
     with pytest.raises(ValidationError, match="rho"):
         DistributionParams(**DISTRIBUTION.model_dump() | {"rho": -0.1})
+
+
+def test_a_language_model_can_name_causes_too(tmp_path: Path) -> None:
+    with judging(lambda a, b: '["aesthetic_taste"]') as (url, requests):
+        asked = {"endpoint": EndpointParams(**asdict(endpoint(url))), "answers": str(tmp_path / "answers")}
+        causes = DIVERGENCE.causes.model_copy(update=asked)
+        params = DIVERGENCE.model_copy(update={"causes": causes})
+        quality = AnnotatorQuality.create_empty().lazy()
+        outputs = explain(comparisons(ROWS), votes(everyone()), quality, divergence=params)
+        found = {output.output_name: output.value for output in outputs}
+    by_endpoint = found["divergence_reasons"].filter(pl.col("source") == "endpoint").collect()
+    assert by_endpoint["label"].to_list() == ["aesthetic_taste"] * 16
+    assert len(requests) == 2 * 16

@@ -1,10 +1,13 @@
 """Triage, pluralistic pairs and the judge audit, called as the plain functions they are on a handful of rows."""
 
+from dataclasses import asdict
+
 import polars as pl
 import pytest
 
 from assets.audit import aggregate_votes, deduplicate
 from assets.divergence import DivergenceParams, classify
+from assets.endpoint import EndpointParams
 from assets.judges import JudgesParams, judge_audit
 from assets.pairs import decide
 from assets.triage import TriageParams, group_preferences, pluralistic_pairs, sort_out
@@ -17,6 +20,7 @@ from preflow.treatments.schemas import DifficultyScores, TreatedPairs
 from preflow.triage.review import read_queue
 from preflow.triage.schemas import Triage
 from tests.assets.test_audit_and_pairs import AUDIT, PAIRS
+from tests.preflow.endpoint.server import endpoint, judging
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 
 N = 12
@@ -127,3 +131,17 @@ def test_people_can_be_audited_as_judges(known):
     assert one["n_pairs"] == N + 1
     assert one["winner_rate"]["preference"]["estimate"] == 1.0
     assert one["ranking"] is None
+
+
+def test_an_endpoint_is_one_more_judge(known, tmp_path):
+    with judging(lambda a, b: "A") as (url, requests):
+        asked = {"endpoint": EndpointParams(**asdict(endpoint(url))), "answers": str(tmp_path / "answers")}
+        found = judge_audit(
+            **of(known, "comparisons", "votes"),
+            predicted_divergence=PredictedDivergence.create_empty().lazy(),
+            divergence=section("divergence", DivergenceParams),
+            judges=section("judges", JudgesParams).model_copy(update=asked | {"asked_pairs": 6}),
+        )
+    one = found["judges"]["judge (endpoint)"]
+    assert (one["n_pairs"], len(requests)) == (6, 12)
+    assert one["position"]["for_first"]["estimate"] == 1.0

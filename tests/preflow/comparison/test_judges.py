@@ -12,7 +12,7 @@ from preflow.reward.features import FEATURES
 from preflow.store import ArrayStore
 from preflow.world.tasks import gold_reward
 from tests.preflow.comparison.tables import group
-from tests.preflow.comparison.test_endpoint import endpoint, served
+from tests.preflow.endpoint.server import endpoint, judging
 
 ENCODER = "package:all-MiniLM-L6-v2"
 TASKS = ("copy : a b", "reverse : c d", "add : 1 2 + 2 3", "sort : f e")
@@ -148,7 +148,7 @@ def test_each_response_is_compared_with_the_baselines_to_the_same_prompt_seed_an
         compared.append((a, b))
         return "A" if not a.startswith("base") else "B"
 
-    with served(prefer_treatment) as (url, _):
+    with judging(prefer_treatment) as (url, _):
         found = endpoint_verdicts(asked, endpoint=endpoint(url), answers=tmp_path / "answers.sqlite")
     EndpointVerdicts.validate(found)
     expected = {
@@ -172,7 +172,7 @@ def test_each_response_is_compared_with_the_baselines_to_the_same_prompt_seed_an
 
 def test_a_rerun_asks_nothing_and_a_shuffled_table_gives_the_same_bytes(asked, tmp_path):
     answers = tmp_path / "answers.sqlite"
-    with served(lambda a, b: "A" if a < b else "B") as (url, requests):
+    with judging(lambda a, b: "A" if a < b else "B") as (url, requests):
         first = endpoint_verdicts(asked, endpoint=endpoint(url), answers=answers)
         n = len(requests)
         shuffled = asked.sample(fraction=1, shuffle=True, seed=0)

@@ -20,7 +20,7 @@ def test_summary_is_flat_json_with_every_judge():
     summary = summarise_comparison(*inputs(), **SETTINGS)
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
     lists = {name: value for name, value in summary.items() if name not in ("judges", "good_score")}
-    assert len(lists) == 9
+    assert len(lists) == 10
     for records in lists.values():
         assert records
         assert not [value for record in records for value in record.values() if isinstance(value, list | dict)]
@@ -49,6 +49,7 @@ def test_optional_tables_may_be_empty():
     summary = summarise_comparison(world({"untreated": 0, "start": -1}), no_verdicts(), no_logprobs(), **SETTINGS)
     assert summary["judges"] == ["gold"]
     assert summary["drift"] == summary["drift_contrasts"] == summary["accuracy"] == summary["goal_curve"] == []
+    assert summary["position_bias"] == []
 
 
 def test_what_cannot_be_compared_is_refused():

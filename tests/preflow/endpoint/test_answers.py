@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from preflow.comparison.answers import DamagedAnswersError, keep_answer, read_answers
+from preflow.endpoint.answers import DamagedAnswersError, keep_answer, read_answers
 
 WRITER = """
 import sys
 from pathlib import Path
-from preflow.comparison.answers import keep_answer
+from preflow.endpoint.answers import keep_answer
 for i in range(100_000):
     keep_answer(Path(sys.argv[1]), f"key {i}", f"answer {i}")
     print(i, flush=True)

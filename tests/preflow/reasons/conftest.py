@@ -4,22 +4,11 @@ import pytest
 
 from preflow.reasons.evidence import CONTENT, JUDGEMENTS
 from preflow.reasons.judgements import Carelessness
-from preflow.reasons.planted import planted_pairs
+from preflow.reasons.planted import planted_pairs, training_recipe
 from preflow.reasons.rules import Thresholds
 from preflow.reasons.tagger import fit_tagger
-from preflow.world.causes import CauseRecipe
 
-RECIPE = CauseRecipe(
-    n_pairs=1000,
-    shares={"caused": 0.6, "noise": 0.12, "inert": 0.08, "clear": 0.2},
-    second=0.3,
-    votes_per_pair=4,
-    minded=8,
-    indifferent=4,
-    careless=[(20, 120)] * 3,
-    taste=4.0,
-    gap=4.0,
-)
+RECIPE = training_recipe(1000)
 CARE = Carelessness(rush_share=0.4, min_agreement=0.4)
 # Chosen on seed 0; figures are from other seeds.
 THRESHOLDS = Thresholds(

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,6 +9,7 @@ from preflow.audit.votes import summarise_votes
 from preflow.reasons.evidence import CONTENT, JUDGEMENTS
 from preflow.reasons.reasons import found_reasons, trained_tagger
 from preflow.reasons.schemas import CLASS_OF, DivergenceReasons, ReasonRemainders
+from tests.preflow.endpoint.server import endpoint, judging
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 from tests.preflow.reasons.conftest import CARE, THRESHOLDS
 
@@ -18,6 +21,8 @@ HOW = {
     "min_probability": 0.5,
     "min_reasons": 2,
     "phrases": 2,
+    "endpoint": None,
+    "answers": Path("unused"),
 }
 QUESTION = "How do I keep the bread that I bake every Sunday fresh until the end of the week?"
 LONG = "Let the loaf cool and wrap it in a cloth. Then keep it in a box of wood, away from the sun and the stove."
@@ -44,12 +49,12 @@ def small():
     return trained_tagger(**PLANTED, seed=0)
 
 
-def found(tagger, cast, rows=ROWS):
+def found(tagger, cast, rows=ROWS, **changes):
     frame, given = comparisons(rows), votes(cast)
     quality = AnnotatorQuality.create_empty()
     if cast:
         _, quality, _ = summarise_votes(frame, given, worker_model="dawid_skene", iterations=1, seed=0)
-    reasons, remainders = found_reasons(frame, given, quality.lazy(), tagger, **HOW)
+    reasons, remainders = found_reasons(frame, given, quality.lazy(), tagger, **HOW | changes)
     return DivergenceReasons.validate(reasons), ReasonRemainders.validate(remainders)
 
 
@@ -125,3 +130,16 @@ def test_the_same_tables_whatever_the_order_of_the_rows(small):
     once, again = found(small, SAID), found(small, SAID[::-1], rows=ROWS[::-1])
     assert len(once[0]) > 0
     assert all(table.equals(other) for table, other in zip(once, again, strict=True))
+
+
+def test_a_language_model_is_one_more_source_and_asked_about_diverging_pairs_alone(small, tmp_path):
+    with judging(lambda a, b: '["verbosity"]' if LONG in (a, b) else "[]") as (url, requests):
+        reasons, remainders = found(small, SAID, endpoint=endpoint(url), answers=tmp_path / "answers")
+    plain = found(small, SAID)
+    asked = remainders.filter(pl.col("source") == "endpoint")
+    assert len(requests) == 2 * 2
+    assert set(asked["pair_id"]) == {DIFFER, UNEXPLAINED}
+    named = reasons.filter(pl.col("source") == "endpoint")
+    assert set(named.select("pair_id", "label").rows()) == {(DIFFER, "verbosity"), (UNEXPLAINED, "verbosity")}
+    for with_it, without in zip((reasons, remainders), plain, strict=True):
+        assert with_it.filter(pl.col("source") != "endpoint").equals(without)

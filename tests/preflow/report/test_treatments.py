@@ -69,6 +69,13 @@ def test_every_contrast_is_listed_with_its_seeds(summary):
     assert table.rows[-1][:3] == ["endpoint", "gold filtered against untreated", NOTHING]
 
 
+def test_the_position_bias_of_the_language_model_is_told_where_it_was_asked(summary):
+    """Twelve prompts won in both orders, on twelve whatever came first: 12 + 24 of 48 preferences are for the first."""
+    [said] = [block.text for block in worth(summary, {}).blocks if isinstance(block, Text)]
+    assert said.startswith("Of 48 preferences of the language model, each pair asked in both orders, 0.750 [")
+    assert said.endswith("were for the response that came first (0.5: no position bias).")
+
+
 def test_goal_control_and_drift_are_shown_where_measured_and_missed_aloud_where_not(summary):
     section = worth(summary, {})
     assert len([block for block in section.blocks if isinstance(block, Figure)]) == 2

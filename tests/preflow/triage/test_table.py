@@ -7,14 +7,14 @@ import pytest
 from preflow.audit.schemas import Contradictions, DuplicateClusters, VoteSummary
 from preflow.divergence.schemas import AgreementClasses, AnnotatorClusters, PredictedDivergence
 from preflow.pairs import Verdicts
-from preflow.reasons.schemas import DivergenceReasons
+from preflow.reasons.schemas import SOURCES, DivergenceReasons
 from preflow.reward.schemas import RewardPredictions
 from preflow.treatments.schemas import DifficultyScores
 from preflow.triage.groups import group_preferences
 from preflow.triage.rules import RULES, Thresholds
 from preflow.triage.schemas import RECOMMENDATIONS, Triage
 from preflow.triage.suspicion import suspected_flip
-from preflow.triage.table import Evidence, recommendation_counts, triage
+from preflow.triage.table import STRONGEST_FIRST, Evidence, recommendation_counts, triage
 from tests.preflow.feedback import comparison, comparisons, vote, votes
 
 SETTINGS = {"flip_share": 0.1, "thresholds": Thresholds(relabel=0.8, review=0.4, too_hard=2.0)}
@@ -59,6 +59,7 @@ def one_pair_a_rule():
         for name, source, label, of, p in (
             ("errors_divide", "tagger", "hallucination", "errors", 0.9),
             ("errors_divide", "rule", "hallucination", "errors", None),
+            ("diverging", "endpoint", "verbosity", "style", None),
             ("diverging", "tagger", "verbosity", "style", 0.7),
             ("diverging", "tagger", "careless_rating", "errors", 0.7),
         )
@@ -137,11 +138,16 @@ def test_evidence_stands_beside_the_recommendation():
     row = {name: table.row(by_predicate=pl.col("pair_id") == pair, named=True) for name, pair in ids.items()}
     assert row["errors_divide"]["reasons"] == [{"label": "hallucination", "source": "rule", "probability": None}]
     assert [reason["label"] for reason in row["diverging"]["reasons"]] == ["careless_rating", "verbosity"]
+    assert {reason["source"] for reason in row["diverging"]["reasons"]} == {"tagger"}, "its probability is calibrated"
     assert row["likely_flip"]["reward_gap"] == -1.5, "of a, the chosen one, minus that of b"
     assert row["too_hard"]["flip_suspicion"] == 0.5
     assert row["agreed"]["suspected_flip"] is None, "nothing was measured"
     assert row["contradicted"]["contradicted"]
     assert row["tie"]["expected_value"] == 0
+
+
+def test_every_source_of_reasons_has_its_rank():
+    assert sorted(STRONGEST_FIRST) == sorted(SOURCES)
 
 
 def test_expected_value_is_p_wrong_times_pull_worked_by_hand():
