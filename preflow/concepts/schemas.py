@@ -5,6 +5,7 @@ A cell is what a source states of one item and one concept. It is kept as a row 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import dataframely as dy
 import polars as pl
@@ -93,6 +94,68 @@ class TrueConceptLabels(dy.Schema):
     flipped = dy.Bool(description="Whether NoisyConceptLabels has the opposite.")
 
 
+class ConceptRuns(dy.Schema):
+    """One row per trained model and checkpoint: what was trained and how, and nothing measured against the truth."""
+
+    run = dy.Int64(primary_key=True, min=0, description="Number of the run and checkpoint.")
+    method = dy.String(min_length=1, description="The loss with the settings that tell it from others of its name.")
+    loss = dy.String(min_length=1, description="Name of the loss.")
+    lambda_ = dy.Float64(alias="lambda", min=0, description="Weight of the concept loss beside the label loss.")
+    beta = dy.Float64(nullable=True, min=0, description="Of CPO: strength of the preference.")
+    reduction = dy.String(min_length=1, description="How per-concept losses become one number: mean or sum.")
+    samples = dy.Int64(min=0, description="Samples of the policy per item; 0: the expectation.")
+    mode = dy.String(min_length=1, description="joint, sequential or independent.")
+    seed = dy.Int64(min=0, description="Seed of start, order and samples.")
+    checkpoint = dy.Enum(["best", "last"], description="The best on noisy validation, or the last.")
+    validation_score = dy.Float64(description="(Concept AUC + task accuracy) / 2 against noisy validation labels.")
+    chosen = dy.Bool(description="Whether its lambda has the best validation score of its method, seed and checkpoint.")
+
+
+class ConceptPredictions(dy.Schema):
+    """One row per run and item of any split."""
+
+    run = dy.Int64(primary_key=True, min=0, description="Number of the run and checkpoint.")
+    item_id = item_id_column()
+    concept_logits = dy.List(dy.Float32(), description="Logit of each concept, in the order of their names.")
+    class_logits = dy.List(dy.Float32(), description="Logit of each class, in the order of their names.")
+
+
+class ConceptScores(ConceptRuns):
+    """`ConceptRuns` measured against the truth: on test, and by heart-learned flips of train."""
+
+    concept_auc = dy.Float64(min=0, max=1, description="AUROC of a concept on test, mean over concepts.")
+    task_accuracy = dy.Float64(min=0, max=1, description="Share of test items whose class is right.")
+    concept_ece = dy.Float64(
+        min=0, max=1, description="Expected calibration error of the concept probabilities on test."
+    )
+    brier = dy.Float64(min=0, max=1, description="Mean squared error of the concept probabilities on test.")
+    memorised = dy.Float64(
+        nullable=True, min=0, max=1, description="Share of flipped train labels that the model predicts as flipped."
+    )
+    uncertainty = dy.Float64(min=0, description="Mean entropy of the concept probabilities on test, in nats.")
+
+
+class DoubtedLabels(dy.Schema):
+    """One row per labelled cell of train, those to look at first at the top."""
+
+    item_id = item_id_column()
+    concept = concept_column()
+    value = dy.Bool(description="The recorded label.")
+    p_wrong = dy.Float64(min=0, max=1, description="Estimated P(the label is wrong).")
+    self_confidence = dy.Float64(
+        min=0, max=1, description="Predicted P(recorded label), out of fold (confident learning)."
+    )
+    rank = dy.Int64(min=1, description="Place in the queue, from 1.")
+
+
+class FlipRates(dy.Schema):
+    """One row per concept: how noisy its labels seem."""
+
+    concept = concept_column()
+    cells = dy.Int64(min=0, description="Labelled cells of train.")
+    flip_rate = dy.Float64(min=0, max=0.5, description="Estimated share of wrong labels, by the confident joint.")
+
+
 @dataclass(frozen=True)
 class ConceptData:
     """A data set of concepts, and an account of every cell of its source.
@@ -121,6 +184,21 @@ class ConceptData:
                 f"{self.cell_file}: of {self.cells} cells {kept} are kept, {refused} refused and {self.left_out} left "
                 "out: some are lost or counted twice, which is an error of the loader; please report it"
             )
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """Items by split, and the account of the cells."""
+        by_split = self.items.group_by(pl.col("split").cast(pl.String)).len().sort("split")
+        reasons = self.quarantine.group_by("reason").len().sort("reason")
+        return {
+            "items": dict(by_split.iter_rows()),
+            "classes": self.items["label"].n_unique(),
+            "concepts": len(self.concepts),
+            "cells": {
+                "in": self.cells, "kept": len(self.labels), "refused": self.refused_cells, "left_out": self.left_out
+            },
+            "quarantine": dict(reasons.iter_rows()),
+        }  # fmt: skip
 
     @property
     def refused_cells(self) -> int:

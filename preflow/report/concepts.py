@@ -49,7 +49,10 @@ def concepts(counts: Record, found: Record, rates: pl.DataFrame) -> Section:
         _methods(found["methods"]),
         Figure(front, "Every loss and weight; filled: passed by no other in both. Grey is the baseline."),
         _tests(found["against_baseline"], baseline),
-        Figure(corrected, "What corrected concepts are worth: cooperative order solid, by uncertainty dashed, at random dotted."),
+        Figure(
+            corrected,
+            "What corrected concepts are worth: cooperative order solid, by uncertainty dashed, at random dotted.",
+        ),
         _noisiest(rates),
     ]
     return Section("concepts", "Concepts under noisy labels", _finding(found), lead, blocks)
