@@ -2,8 +2,8 @@
 
 Pairs of writers' answers in the feedback world, three to five votes each; of a fifth of the decided pairs all votes are
 turned round, so that no vote gives a flip away. The stages run with the values of params.yaml. A label is wrong where
-the gold reward says the other response; pairs that the gold reward ties are left out. No policy is trained: the evidence
-is the votes and the out-of-fold reward model.
+the gold reward says the other response; pairs that the gold reward ties are left out. No policy is trained, so the
+evidence is the votes and the out-of-fold reward model.
 """
 
 import tempfile
