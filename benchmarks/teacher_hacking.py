@@ -1,0 +1,297 @@
+"""Teacher hacking in the small language, the full study.
+
+`python -m benchmarks.teacher_hacking runs FOLDER` trains every regime for SEEDS and the alarm's for HELD_OUT and
+writes the curves (about 15 minutes on one core); `python -m benchmarks.teacher_hacking tables FOLDER` prints the
+tables of docs/teacher_hacking.md as Markdown.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+import typer
+
+from preflow.distil.advice import advice, remedy_effects
+from preflow.distil.alarm_evaluation import alarm_evaluation, stop_evaluation
+from preflow.distil.divergences import FORWARD_KL, Loss
+from preflow.distil.diversity import diversity
+from preflow.distil.monitor import SIGNALS, Alarm, calibrated, signals
+from preflow.distil.ngram import Language, NGram
+from preflow.distil.regimes import Recipe, Regime
+from preflow.distil.report import regime_summary
+from preflow.distil.seed_intervals import mean_over_seeds
+from preflow.distil.small_language import (
+    STUDENT,
+    TEACHER,
+    FineTuning,
+    Sizes,
+    distilled_student,
+    fine_tuned,
+    oracle_data,
+    oracles,
+    split_of,
+)
+from preflow.distil.states import training_states
+from preflow.distil.targets import truncation_error
+from preflow.distil.verdicts import judged_runs
+
+LANGUAGE = Language(vocabulary=20, length=8, order=3, prompt_size=8)
+ORACLE_WIDTH, EMBEDDING = 64, 24
+SIZES = Sizes(oracle=1500, distillation=200, validation=1000)
+TEACHER_TUNING = FineTuning(width=128, epochs=30, batch_size=100, lr=2e-3)
+OVER_TRAINED = replace(TEACHER_TUNING, epochs=120)
+STUDENT_TUNING = FineTuning(width=48, epochs=7, batch_size=100, lr=2e-3)
+RECIPE = Recipe(batch_size=100, lr=1e-3, checkpoints=30)
+UPDATES = 450
+SEEDS, HELD_OUT = (0, 1, 2, 3, 4), (10, 11, 12, 13, 14, 15, 16, 17, 18, 19)
+FALSE_ALARM_RATE = 0.05
+TOLERANCE = 0.02  # of a golden rise: the largest of an online run
+SLOPE_SHARE = 0.75  # of EarlyStop; chosen on SEEDS
+AUROCS = (*SIGNALS, "golden_deviation")
+ORACLE_TEACHES, OVER_TRAINED_TEACHES = ", teacher is oracle", ", over-trained teacher"
+CALIBRATION = (5, 6, 7, 8, 9)  # with SEEDS, online runs that the alarm's thresholds come from
+
+
+def regime(
+    name: str,
+    prompts: int,
+    generations: int = 1,
+    *,
+    online: bool = False,
+    student: float = 0.0,
+    loss: Loss = FORWARD_KL,
+) -> Regime:
+    """A regime at equal updates."""
+    return Regime(
+        name=name, prompts=prompts, generations=generations, updates=UPDATES, online=online, student_share=student,
+        loss=loss,
+    )  # fmt: skip
+
+
+BASELINE = regime("offline_60", 60)
+ONLINE = regime("online_teacher", 60, online=True)
+ALARMED = (
+    BASELINE,
+    regime("offline_100", 100),
+    regime("offline_200", 200),
+    regime("offline_60x3", 60, 3),
+    regime("offline_40x5", 40, 5),
+    ONLINE,
+    regime("online_student", 60, online=True, student=1.0),
+    regime("mixture", 60, online=True, student=0.5),
+)
+LOSSES = (
+    Loss(name="reverse_kl"),
+    Loss(name="jeffreys", weight=0.5),
+    Loss(name="generalised_js", weight=0.5),
+    Loss(name="sft"),
+    Loss(name="forward_kl", temperature=2.0),
+)
+
+
+def loss_name(loss: Loss) -> str:
+    """As the regimes of the ablation are called."""
+    return loss.name + (f" at {loss.temperature:g}" if loss.temperature != 1 else "")
+
+
+ABLATIONS = tuple(
+    replace(base, name=f"{base.name}, {loss_name(loss)}", loss=loss) for loss in LOSSES for base in (BASELINE, ONLINE)
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What the runs of a seed start from."""
+
+    data: pl.DataFrame
+    oracle: NGram
+    teacher: NGram
+    student: NGram
+    over_trained: NGram | None
+
+
+def models(seed: int, sizes: Sizes, *, over_trained: bool = False) -> Made:
+    """Oracle, its data, teacher and student's start of a seed; where asked for, a teacher that is trained too long."""
+    oracle = oracles(LANGUAGE, width=ORACLE_WIDTH, embedding=EMBEDDING, seeds=[seed])
+    data = oracle_data(oracle, sizes)
+    teacher = fine_tuned(data, oracle, TEACHER_TUNING, role=TEACHER)
+    student = fine_tuned(data, oracle, STUDENT_TUNING, role=STUDENT)
+    bad = fine_tuned(data, oracle, OVER_TRAINED, role=TEACHER)[seed] if over_trained else None
+    return Made(data, oracle[seed], teacher[seed], student[seed], bad)
+
+
+def trained(seed: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Curve and epochs of every run of a seed."""
+    made = models(seed, SIZES, over_trained=seed in SEEDS)
+    for teacher, one in planned(seed, made):
+        found = distilled_student(made.data, made.oracle, teacher, made.student, one, RECIPE, seed=seed)
+        yield found.curve, found.epochs
+
+
+def planned(seed: int, made: Made) -> list[tuple[NGram, Regime]]:
+    """Teacher and regime of each run: all for SEEDS, without ablations and controls for HELD_OUT, else online alone."""
+    if seed not in SEEDS + HELD_OUT:
+        return [(made.teacher, ONLINE)]
+    runs = [(made.teacher, one) for one in ALARMED + (ABLATIONS if seed in SEEDS else ())]
+    if made.over_trained is not None:
+        for base in (BASELINE, ONLINE):
+            runs.append((made.oracle, replace(base, name=f"{base.name}{ORACLE_TEACHES}")))
+            runs.append((made.over_trained, replace(base, name=f"{base.name}{OVER_TRAINED_TEACHES}")))
+    return runs
+
+
+def without_ablations(curves: pl.DataFrame) -> pl.DataFrame:
+    """The runs of the regimes of ALARMED alone."""
+    return curves.filter(pl.col("regime").is_in([one.name for one in ALARMED]))
+
+
+def held_out_alarm(
+    calibration: tuple[pl.DataFrame, pl.DataFrame], held_out: tuple[pl.DataFrame, pl.DataFrame]
+) -> tuple[Alarm, dict[str, Any], dict[str, Any]]:
+    """The alarm of the online control of the calibration seeds, and alarm and stop measured on the held-out ones."""
+    alarm = calibrated(signals(*calibration, [ONLINE], RECIPE), false_alarm_rate=FALSE_ALARM_RATE)
+    judged = judged_runs(held_out[0], control=ONLINE.name, tolerance=TOLERANCE)
+    deviations = judged.select("regime", "seed", "golden_deviation")
+    found = signals(*held_out, list(ALARMED), RECIPE).join(deviations, on=["regime", "seed"])
+    stops = stop_evaluation(held_out[0], alarm, slope_share=SLOPE_SHARE)
+    return alarm, alarm_evaluation(found, alarm, control=ONLINE.name), stops
+
+
+def read(folder: Path, kind: str, seeds: tuple[int, ...]) -> pl.DataFrame:
+    """Curves or epochs of seeds."""
+    return pl.concat([pl.read_parquet(folder / f"{kind}-{seed}.parquet") for seed in seeds])
+
+
+def markdown(title: str, rows: list[dict[str, Any]]) -> None:
+    """Print a table."""
+    typer.echo(f"\n{title}\n")
+    names = list(rows[0])
+    typer.echo("| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|")
+    for row in rows:
+        typer.echo("| " + " | ".join(str(row[name]) for name in names) + " |")
+
+
+def interval(values: np.ndarray, *, scale: float = 1.0, digits: int = 3) -> str:
+    """Mean over seeds and its 95 % interval."""
+    found = mean_over_seeds(values)
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in (found.estimate, found.low, found.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def regime_rows(judged: pl.DataFrame, curves: pl.DataFrame) -> list[dict[str, Any]]:
+    """A row a regime: what `DistilRuns` says of its seeds."""
+    summary, rows = regime_summary(judged, curves), []
+    for name, part in ((name, judged.filter(pl.col("regime") == name).sort("seed")) for name in summary):
+        rows.append(
+            {
+                "regime": name,
+                "golden rise, % by seed": ", ".join(f"{100 * rise:.1f}" for rise in part["golden_rise"]),
+                "proxy over that span, %": interval(part["proxy_change"].to_numpy(), scale=100, digits=1),
+                "final golden": interval(part["golden_end"].to_numpy()),
+                "final proxy": interval(part["proxy_end"].to_numpy()),
+                "train / val proxy": interval(part["ratio_end"].to_numpy(), digits=2),
+                "golden off its law": interval(part["golden_deviation"].to_numpy()),
+                "R2": f"{summary[name]['golden_r2']['estimate']:.2f}",
+                "verdicts": ", ".join(f"{n} {v}" for v, n in summary[name]["verdicts"].items() if n),
+            }
+        )
+    return rows
+
+
+def data_rows(seed: int) -> list[dict[str, Any]]:
+    """Diversity of the offline data of a seed, and what storing the teacher's top k costs on it."""
+    made, rows = models(seed, SIZES), []
+    prompts, _ = split_of(made.data, seed, "distillation")
+    for one in (one for one in ALARMED if not one.online):
+        states = training_states(
+            made.teacher, made.student, prompts[: one.prompts], generations=one.generations, student_share=0.0,
+            top_k=None, generator=torch.Generator().manual_seed(seed),
+        )  # fmt: skip
+        found = diversity(states.responses, generations=one.generations, orders=(2, 3))
+        rows.append({"regime": one.name} | {name: f"{value:.3g}" for name, value in found.items()})
+    return rows
+
+
+@torch.no_grad()
+def truncation_rows(seed: int) -> list[dict[str, Any]]:
+    """What storing the teacher's k most probable tokens of 20 costs, on 200 prompts and the student's start."""
+    made = models(seed, SIZES)
+    prompts, _ = split_of(made.data, seed, "distillation")
+    responses = made.teacher.sample(prompts, torch.Generator().manual_seed(seed))
+    exact, own = (model.logprobs(prompts, responses) for model in (made.teacher, made.student))
+    rows = []
+    for k in (1, 2, 4, 8, 16):
+        found = truncation_error(exact, own, responses, FORWARD_KL, top_k=k)
+        rows.append({"k": k} | {name: f"{value:.3g}" for name, value in found.items()})
+    return rows
+
+
+def alarm_rows(alarms: dict[str, Any], stops: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row a regime: share of alarms, AUROC of each signal beside the online control, what stopping recovers."""
+    rows = []
+    for name, found in alarms.items():
+        scores = found.get("auroc", {})
+        named = {f"AUROC {signal}": f"{scores[signal]:.2f}" if scores else "" for signal in AUROCS}
+        stop = {key: "" if value is None else f"{value:.3g}" for key, value in stops[name].items() if key != "runs"}
+        rows.append({"regime": name, "runs": found["runs"], "alarms": f"{found['alarms']:.2f}"} | named | stop)
+    return rows
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def runs(folder: Path) -> None:
+    """Train, and write curves and epochs, a file each and a seed; seeds that are there are left."""
+    torch.set_num_threads(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in (*SEEDS, *HELD_OUT, *CALIBRATION):
+        if (folder / f"epochs-{seed}.parquet").exists():
+            continue
+        curves, epochs = zip(*trained(seed), strict=True)
+        pl.concat(curves).write_parquet(folder / f"curves-{seed}.parquet")
+        pl.concat(epochs).write_parquet(folder / f"epochs-{seed}.parquet")
+        typer.echo(f"seed {seed}: {len(curves)} runs", err=True)
+
+
+@app.command()
+def tables(folder: Path) -> None:
+    """Print the tables of the page."""
+    everything = read(folder, "curves", SEEDS)
+    for title, part in (
+        ("Regimes", without_ablations(everything)),
+        *(
+            (f"{loss_name(loss)}", everything.filter(pl.col("regime").str.ends_with(f", {loss_name(loss)}")))
+            for loss in LOSSES
+        ),
+        ("The oracle as teacher", everything.filter(pl.col("regime").str.ends_with(ORACLE_TEACHES))),
+        ("An over-trained teacher", everything.filter(pl.col("regime").str.ends_with(OVER_TRAINED_TEACHES))),
+    ):
+        control = next(name for name in part["regime"].unique().sort() if name.startswith(ONLINE.name))
+        markdown(title, regime_rows(judged_runs(part, control=control, tolerance=TOLERANCE), part))
+    calibration = (read(folder, "curves", SEEDS + CALIBRATION), read(folder, "epochs", SEEDS + CALIBRATION))
+    held_out = (read(folder, "curves", HELD_OUT), read(folder, "epochs", HELD_OUT))
+    alarm, alarms, stops = held_out_alarm(calibration, held_out)
+    typer.echo(f"\n{alarm}")
+    markdown("Alarm and stop on held-out runs", alarm_rows(alarms, stops))
+    markdown(
+        "Held-out runs", regime_rows(judged_runs(held_out[0], control=ONLINE.name, tolerance=TOLERANCE), held_out[0])
+    )
+    effects = remedy_effects(without_ablations(everything), BASELINE, list(ALARMED[1:]), RECIPE, alarm)
+    numbers = effects.with_columns(pl.col(pl.Float64).round(3))
+    markdown("Remedies beside offline_60, changes as log ratios", numbers.to_dicts())
+    typer.echo(
+        "\n".join(
+            f"\nA prompt costs {cost:g} responses: {advice(effects, prompt_cost=cost).text}" for cost in (1, 1000)
+        )
+    )
+    markdown("Diversity of the data, seed 0", data_rows(0))
+    markdown("Truncation, seed 0", truncation_rows(0))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,238 @@
+"""Teacher hacking where the oracle is known: the reduced form on two seeds, the study's with --full (minutes)."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from scipy.stats import t, ttest_rel
+
+from benchmarks import teacher_hacking as study
+from preflow.distil.early_stopping import EarlyStop, recovered, replayed
+from preflow.distil.small_language import (
+    STUDENT,
+    TEACHER,
+    FineTuning,
+    Sizes,
+    distilled_student,
+    fine_tuned,
+    oracle_data,
+    oracles,
+    split_of,
+)  # fmt: skip
+from preflow.distil.verdicts import judged_runs
+
+REDUCED = (0, 1)
+RECIPE = replace(study.RECIPE, checkpoints=15)
+ONLINE = (study.ONLINE.name, "online_student")
+
+
+@cache
+def reduced():
+    """Curves of two seeds: offline on 60 prompts with 1 and 3 responses, on 200, and online."""
+    torch.set_num_threads(1)
+    names = ("offline_60", "offline_60x3", "offline_200", "online_teacher")
+    curves = []
+    for seed in REDUCED:
+        made = study.models(seed, replace(study.SIZES, validation=300))
+        for one in study.ALARMED:
+            if one.name in names:
+                curves.append(
+                    distilled_student(
+                        made.data, made.oracle, made.teacher, made.student, one, RECIPE, seed=seed
+                    ).curve
+                )  # fmt: skip
+    return pl.concat(curves)
+
+
+@cache
+def of_seed(seed):
+    """Curves and epochs of a seed of the study, trained anew."""
+    torch.set_num_threads(1)
+    curves, epochs = zip(*study.trained(seed), strict=True)
+    return pl.concat(curves), pl.concat(epochs)
+
+
+def full(seeds):
+    """Curves and epochs of seeds."""
+    curves, epochs = zip(*map(of_seed, seeds), strict=True)
+    return pl.concat(curves), pl.concat(epochs)
+
+
+def judged(curves):
+    """Runs without the ablations and controls, whose teachers are others."""
+    return judged_runs(curves.filter(~pl.col("regime").str.contains(", ")), control=study.ONLINE.name, tolerance=0.02)
+
+
+def of(runs, regime, column):
+    """A column of a regime's runs, by seed."""
+    return runs.filter(pl.col("regime") == regime).sort("seed")[column].to_numpy()
+
+
+def detectable(gaps, level=0.05):
+    """The mean difference that a one-sided test at this level finds in four of five studies of this size."""
+    n, se = len(gaps), gaps.std(ddof=1) / len(gaps) ** 0.5
+    return (t.ppf(1 - level, n - 1) + t.ppf(0.8, n - 1)) * se
+
+
+def test_offline_data_is_hacked_and_fresh_or_more_responses_are_not():
+    """The reduced form of hack-2 to hack-6, hack-8 and hack-9."""
+    runs = judged(reduced())
+    assert runs.height == 8
+    rise = {name: of(runs, name, "golden_rise") for name in runs["regime"].unique()}
+    assert set(runs.filter(pl.col("regime") == "offline_60")["verdict"]) == {"teacher_hacking"}
+    assert rise["offline_60"].mean() > 0.03
+    assert rise["online_teacher"].max() < 0.02
+    assert rise["offline_60x3"].max() < 0.02
+    end = {name: of(runs, name, "golden_end") for name in rise}
+    assert (end["online_teacher"] < 0.85 * end["offline_60"]).all()
+    assert (end["offline_60x3"] < end["offline_60"]).all()
+    assert (end["offline_200"] < end["offline_60"]).all()
+    assert of(runs, "offline_60", "golden_deviation").min() > 0.08
+    assert of(runs, "online_teacher", "golden_deviation").max() < 0.04
+    assert of(runs, "offline_60", "ratio_end").max() < 0.2
+    assert of(runs, "online_teacher", "ratio_end").min() > 0.7
+
+
+def test_stopping_recovers_most_of_the_rise_and_leaves_online_runs_alone():
+    """The reduced form of hack-10, at a bound like that of the study's calibration."""
+    parts = reduced().partition_by("regime", "seed", as_dict=True)
+    stops = {
+        key: replayed(run, EarlyStop(ratio_below=0.75, slope_share=study.SLOPE_SHARE)) for key, run in parts.items()
+    }
+    gained, avoidable = np.array([recovered(run, stops[key]) for key, run in parts.items() if key[0] == "offline_60"]).T
+    assert gained.sum() > 0.5 * avoidable.sum() > 0
+    assert [stop for (regime, _), stop in stops.items() if regime == "online_teacher"] == [None] * 2
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """Made in a second; its numbers mean nothing."""
+    oracle = oracles(study.LANGUAGE, width=16, embedding=8, seeds=[4])
+    data = oracle_data(oracle, Sizes(oracle=60, distillation=20, validation=40))
+    how = FineTuning(width=8, epochs=2, batch_size=20, lr=1e-2)
+    teacher, student = (fine_tuned(data, oracle, how, role=role) for role in (TEACHER, STUDENT))
+    return data, oracle, teacher, student
+
+
+def test_every_step_repeats_to_the_same_numbers(tiny):
+    data, oracle, teacher, _ = tiny
+    again = oracle_data(oracle, Sizes(oracle=60, distillation=20, validation=40))
+    assert again.equals(data)
+    once_more = fine_tuned(data, oracle, FineTuning(width=8, epochs=2, batch_size=20, lr=1e-2), role=TEACHER)
+    pairs = zip(teacher[4].parameters(), once_more[4].parameters(), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs)
+
+
+def test_splits_share_no_prompt_and_teacher_and_student_no_start(tiny):
+    data, oracle, teacher, student = tiny
+    assert data["prompt"].n_unique() == data.height == 120
+    assert not torch.equal(teacher[4].tokens.weight, student[4].tokens.weight)
+    wider = oracle_data(oracle, Sizes(oracle=60, distillation=90, validation=40))
+    assert wider.filter(split="validation").equals(data.filter(split="validation"))
+    assert torch.equal(
+        split_of(data, 4, "oracle")[0][3], torch.tensor(data.filter(row=3, split="oracle")["prompt"][0].to_list())
+    )
+    with pytest.raises(ValueError, match="no oracle prompts of seed 5"):
+        split_of(data, 5, "oracle")
+
+
+@pytest.mark.claim("hack-12")
+def test_with_the_oracle_as_teacher_golden_and_proxy_are_one_curve(tiny, record_claim):
+    data, oracle, _, student = tiny
+    regime = replace(study.BASELINE, prompts=20, updates=60)
+    curve = distilled_student(data, oracle[4], oracle[4], student[4], regime, RECIPE, seed=4).curve
+    assert curve["golden"].to_list() == curve["proxy"].to_list()
+    rising = curve.with_columns(golden=pl.col("proxy"), regime=pl.lit("online"))
+    runs = judged_runs(pl.concat([curve, rising]), control="online", tolerance=0.0)
+    assert "teacher_hacking" not in runs["verdict"].to_list()
+    record_claim("the two curves are equal to the bit, whatever the responses, so the joint event cannot be")
+
+
+@pytest.mark.full
+@pytest.mark.claim("hack-2")
+@pytest.mark.claim("hack-3")
+def test_offline_runs_hack(record_claim):
+    runs = judged(full(study.SEEDS)[0]).filter(pl.col("regime") == "offline_60")
+    rise, change = of(runs, "offline_60", "golden_rise"), of(runs, "offline_60", "proxy_change")
+    holds = (rise >= 0.02).mean() >= 0.8 and rise.mean() >= 0.04 and (change < 0).mean() >= 0.8
+    record_claim(
+        f"golden rises by {percent(rise)} %, mean {100 * rise.mean():.1f}; proxy over that span {percent(change)} %",
+        holds=bool(holds), seeds=len(rise),
+    )  # fmt: skip
+    assert holds
+
+
+def percent(values):
+    return ", ".join(f"{100 * value:.1f}" for value in values)
+
+
+@pytest.mark.full
+@pytest.mark.claim("hack-4")
+@pytest.mark.claim("hack-5")
+def test_online_runs_do_not(record_claim):
+    runs = judged(full(study.SEEDS)[0])
+    base, base_end = of(runs, "offline_60", "golden_rise"), of(runs, "offline_60", "golden_end")
+    parts, holds = [], True
+    for name in ONLINE:
+        rise, share = of(runs, name, "golden_rise"), of(runs, name, "golden_end").mean() / base_end.mean()
+        p, gaps = ttest_rel(base, rise, alternative="greater").pvalue, base - rise
+        holds = holds and rise.max() <= 0.02 and p < 0.05 and share <= 0.85
+        parts.append(
+            f"{name} {percent(rise)} %, {100 * gaps.mean():.1f} below offline (SE "
+            f"{100 * gaps.std(ddof=1) / len(gaps) ** 0.5:.1f}, p {p:.1g}, detectable {100 * detectable(gaps):.1f}), "
+            f"final golden {share:.2f} of offline"
+        )
+    record_claim("; ".join(parts), holds=bool(holds), seeds=len(base))
+    assert holds
+
+
+@pytest.mark.full
+@pytest.mark.claim("hack-6")
+@pytest.mark.claim("hack-7")
+@pytest.mark.claim("hack-8")
+def test_more_diverse_data_hacks_less(record_claim):
+    runs = judged(full(study.SEEDS)[0])
+    end = {name: of(runs, name, "golden_end") for name in runs["regime"].unique()}
+    rise = of(runs, "offline_60x3", "golden_rise")
+    more, prompts = (end["offline_60x3"] < end["offline_60"]).sum(), (end["offline_40x5"] > end["offline_200"]).sum()
+    means = [end[name].mean() for name in ("offline_60", "offline_100", "offline_200")]
+    holds = rise.max() <= 0.01 and more == len(rise) and prompts >= 4 and means == sorted(means, reverse=True)
+    record_claim(
+        f"60 x 3 rises by {percent(rise)} % and ends below 60 x 1 in {more} of {len(rise)} seeds; 40 x 5 ends above "
+        f"200 x 1 in {prompts}; 60, 100, 200 prompts end at {', '.join(f'{mean:.2f}' for mean in means)}",
+        holds=bool(holds), seeds=len(rise),
+    )  # fmt: skip
+    assert more == len(rise)
+    assert prompts >= 4
+    assert means == sorted(means, reverse=True)
+
+
+@pytest.mark.full
+@pytest.mark.claim("hack-9")
+@pytest.mark.claim("hack-10")
+def test_the_alarm_and_the_stop_on_held_out_runs(record_claim):
+    calibration, held_out = (full(seeds) for seeds in (study.SEEDS + study.CALIBRATION, study.HELD_OUT))
+    alarm, alarms, stops = study.held_out_alarm(calibration, held_out)
+    runs = judged(full(study.SEEDS)[0])
+    offline, online = (of(runs, name, "golden_deviation") for name in ("offline_60", "online_teacher"))
+    ratio, control = (of(runs, name, "ratio_end") for name in ("offline_60", "online_teacher"))
+    scores = {name: alarms["offline_60"]["auroc"][name] for name in ("log_ratio", "golden_deviation")}
+    false = max(alarms[name]["alarms"] for name in (*ONLINE, "mixture"))
+    share = stops["offline_60"]["share"]
+    holds = (
+        offline.min() >= 0.08 and online.max() <= 0.04 and ratio.max() < 0.6 and control.min() > 0.8
+        and min(scores.values()) >= 0.9 and false <= 0.05 and share >= 0.7
+    )  # fmt: skip
+    record_claim(
+        f"golden ends {offline.min():.3f} to {offline.max():.3f} off its law offline, {online.min():.3f} to "
+        f"{online.max():.3f} online; ratio at the end up to {ratio.max():.2f} and from {control.min():.2f}; on "
+        f"{alarms['offline_60']['runs']} held-out runs each AUROC {scores['log_ratio']:.2f} of the ratio and "
+        f"{scores['golden_deviation']:.2f} of the law, alarms below {alarm.ratio_below:.2f} in "
+        f"{alarms['offline_60']['alarms']:.0%} of offline and at most {false:.0%} of online runs; stopping recovers "
+        f"{share:.0%} of the avoidable rise",
+        holds=bool(holds), seeds=len(study.HELD_OUT),
+    )  # fmt: skip
+    assert holds
