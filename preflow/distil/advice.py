@@ -73,7 +73,8 @@ def advice(effects: pl.DataFrame, *, prompt_cost: float) -> Advice:
     change, low, high = (100 * np.expm1(best[f"{name}_{part}"]) for part in ("change", "low", "high"))
     text = (
         f"Take {best['remedy']}: {name} distance {change:+.0f} % [{low:+.0f}, {high:+.0f}] over {best['seeds']} seeds, "
-        f"for {best['teacher_responses']} teacher responses and {best['more_prompts']} more prompts."
+        f"for {best['teacher_responses']} teacher responses and {best['more_prompts']} more prompts; "
+        f"the alarm goes off in {best['alarms']:.0%} of its runs."
     )
     return Advice(best["remedy"], float(best["cost"]), text)
 

@@ -3,13 +3,16 @@
 At the alarm itself the student still gains: it learns the responses faster than the teacher, and the teacher still.
 The golden distance turns later, about where the held-out proxy leaves its power law: where the slope of log proxy in
 log updates has passed its steepest. So a run is stopped once the alarm is on and the slope has fallen to a share of
-its peak. Without the alarm nothing is stopped: an online run that converges is left to converge.
+its peak. Without the alarm an online run that converges is left to converge. Only where the held-out proxy itself
+rises is there nothing to wait for: that is ordinary over-fitting, and the ratio does not show it in SFT, whose student
+leaves the teacher on what it is trained on too.
 """
 
 import numpy as np
 import polars as pl
 
 WINDOW = 4  # checkpoints that a slope is fitted to
+OVER_FIT = 0.05  # rise of the held-out proxy over its least value that is no noise
 
 
 class EarlyStop:
@@ -34,7 +37,6 @@ class EarlyStop:
         self.ratio_below, self.slope_share = ratio_below, slope_share
         self.alarmed_at: int | None = None
         self.stopped_at: int | None = None
-        self.steepest = 0.0
         self.seen: list[tuple[float, float]] = []
 
     def update(self, step: int, train_proxy: float, validation_proxy: float) -> bool:
@@ -52,14 +54,20 @@ class EarlyStop:
         self.seen.append((float(np.log(step)), float(np.log(validation_proxy))))
         if self.alarmed_at is None and train_proxy < self.ratio_below * validation_proxy:
             self.alarmed_at = step
-        if len(self.seen) < WINDOW:
-            return False
-        x, y = np.array(self.seen[-WINDOW:]).T
-        slope = -float(np.polyfit(x, y, 1)[0])
-        self.steepest = max(self.steepest, slope)
-        if self.stopped_at is None and self.alarmed_at is not None and slope < self.slope_share * self.steepest:
+        if self.stopped_at is None and (self._rises() or (self.alarmed_at is not None and self._bends())):
             self.stopped_at = step
         return self.stopped_at is not None
+
+    def _rises(self) -> bool:
+        least, last = min(proxy for _, proxy in self.seen), self.seen[-1][1]
+        return last > least + float(np.log1p(OVER_FIT))
+
+    def _bends(self) -> bool:
+        """Whether the slope of the last WINDOW is below its share of the steepest one."""
+        x, y = np.array(self.seen).T
+        windows = (slice(at, at + WINDOW) for at in range(len(x) - WINDOW + 1))
+        slopes = [-float(np.polyfit(x[window], y[window], 1)[0]) for window in windows]
+        return bool(slopes) and slopes[-1] < self.slope_share * max(0.0, *slopes)
 
 
 def replayed(run: pl.DataFrame, stop: EarlyStop) -> int | None:

@@ -22,7 +22,7 @@ class Targets:
     logprobs: Tensor
     """[n, T, V] where exact, else those of the kept tokens, [n, T, k]."""
     tokens: Tensor | None
-    """The kept tokens, [n, T, k], or None where exact."""
+    """The kept tokens, int32 [n, T, k], or None where exact."""
     vocabulary: int
     """V."""
 
@@ -36,7 +36,7 @@ class Targets:
         others = self.vocabulary - self.tokens.shape[-1]
         rest = (1 - self.logprobs.exp().sum(-1, keepdim=True)).clamp(min=_SMALLEST) / others
         spread = rest.log().expand(*rest.shape[:-1], self.vocabulary)
-        return spread.scatter(-1, self.tokens, self.logprobs)
+        return spread.scatter(-1, self.tokens.long(), self.logprobs)
 
     @property
     def bytes(self) -> int:
@@ -58,7 +58,7 @@ def stored(logprobs: Tensor, *, top_k: int | None) -> Targets:
     if not 0 < top_k < vocabulary:
         raise ValueError(f"top_k is {top_k} of {vocabulary} tokens; take 1 to {vocabulary - 1}, or None to store all")
     values, tokens = logprobs.topk(top_k, dim=-1)
-    return Targets(values, tokens, vocabulary)
+    return Targets(values, tokens.int(), vocabulary)
 
 
 @torch.no_grad()

@@ -2,9 +2,9 @@
 
 The rule, with `tolerance` the relative rise that is more than noise:
 
-1. `bad_teacher`: the student ends farther from the oracle than it began, and so does the online control, which has
-   fresh data without end. What is wrong then is the teacher, not the data.
-2. `none`: golden ends within the tolerance of its least value.
+1. `none`: golden ends within the tolerance of its least value.
+2. `bad_teacher`: golden rises, and in the online control of the same seed too. Fresh data without end does not mend
+   it, so what is wrong is the teacher, not the data.
 3. `teacher_hacking`, the joint event: golden rises from its least value while over the same span proxy falls.
 4. `over_fit`: both rise.
 """
@@ -47,11 +47,11 @@ def judged_runs(curves: pl.DataFrame, *, control: str, tolerance: float) -> pl.D
 
 def verdict(run: pl.DataFrame, control: pl.DataFrame, *, tolerance: float) -> str:
     """One of VERDICTS, by the rule above, for the curve of a run and that of its online control."""
-    if all(one["golden"][-1] > (1 + tolerance) * one["golden"][0] for one in (run, control)):
-        return "bad_teacher"
     found = measured(run)
     if found["golden_rise"] < tolerance:
         return "none"
+    if measured(control)["golden_rise"] >= tolerance:
+        return "bad_teacher"
     return "teacher_hacking" if found["proxy_change"] < 0 else "over_fit"
 
 

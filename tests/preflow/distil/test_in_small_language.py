@@ -210,29 +210,69 @@ def test_more_diverse_data_hacks_less(record_claim):
     assert means == sorted(means, reverse=True)
 
 
+@cache
+def alarmed():
+    """The alarm of ten online runs, and what it and the stop do on ten held-out runs of each regime."""
+    return study.held_out_alarm(full(study.SEEDS + study.CALIBRATION), full(study.HELD_OUT))
+
+
 @pytest.mark.full
 @pytest.mark.claim("hack-9")
-@pytest.mark.claim("hack-10")
-def test_the_alarm_and_the_stop_on_held_out_runs(record_claim):
-    calibration, held_out = (full(seeds) for seeds in (study.SEEDS + study.CALIBRATION, study.HELD_OUT))
-    alarm, alarms, stops = study.held_out_alarm(calibration, held_out)
-    runs = judged(full(study.SEEDS)[0])
+def test_the_power_law_and_the_ratio_tell_offline_from_online_runs(record_claim):
+    runs, (alarm, alarms, _) = judged(full(study.SEEDS)[0]), alarmed()
     offline, online = (of(runs, name, "golden_deviation") for name in ("offline_60", "online_teacher"))
     ratio, control = (of(runs, name, "ratio_end") for name in ("offline_60", "online_teacher"))
-    scores = {name: alarms["offline_60"]["auroc"][name] for name in ("log_ratio", "golden_deviation")}
+    scores = [alarms["offline_60"]["auroc"][name] for name in ("log_ratio", "golden_deviation")]
     false = max(alarms[name]["alarms"] for name in (*ONLINE, "mixture"))
-    share = stops["offline_60"]["share"]
-    holds = (
-        offline.min() >= 0.08 and online.max() <= 0.04 and ratio.max() < 0.6 and control.min() > 0.8
-        and min(scores.values()) >= 0.9 and false <= 0.05 and share >= 0.7
-    )  # fmt: skip
+    separated = offline.min() >= 0.08 and online.max() <= 0.04 and min(scores) >= 0.9 and false <= 0.05
     record_claim(
         f"golden ends {offline.min():.3f} to {offline.max():.3f} off its law offline, {online.min():.3f} to "
-        f"{online.max():.3f} online; ratio at the end up to {ratio.max():.2f} and from {control.min():.2f}; on "
-        f"{alarms['offline_60']['runs']} held-out runs each AUROC {scores['log_ratio']:.2f} of the ratio and "
-        f"{scores['golden_deviation']:.2f} of the law, alarms below {alarm.ratio_below:.2f} in "
-        f"{alarms['offline_60']['alarms']:.0%} of offline and at most {false:.0%} of online runs; stopping recovers "
-        f"{share:.0%} of the avoidable rise",
-        holds=bool(holds), seeds=len(study.HELD_OUT),
+        f"{online.max():.3f} online; ratio at the end {ratio.min():.2f} to {ratio.max():.2f} offline, "
+        f"{control.min():.2f} to {control.max():.2f} (mean {control.mean():.2f}) online, above .8 in "
+        f"{(control > 0.8).sum()} of {len(control)}: 60 prompts are fitted too; on "
+        f"{alarms['offline_60']['runs']} held-out runs each AUROC "
+        f"{scores[0]:.2f} of the ratio and {scores[1]:.2f} of the law, an alarm below {alarm.ratio_below:.2f} in "
+        f"{alarms['offline_60']['alarms']:.0%} of offline and at most {false:.0%} of online runs",
+        holds=bool(separated and ratio.max() < 0.6 and control.min() > 0.8), seeds=len(study.HELD_OUT),
     )  # fmt: skip
-    assert holds
+    assert separated
+    assert ratio.max() < 0.6 < control.min()
+    assert control.mean() > 0.8
+
+
+@pytest.mark.full
+@pytest.mark.claim("hack-10")
+def test_stopping_at_the_alarm_recovers_most_of_the_rise(record_claim):
+    _, _, stops = alarmed()
+    found, online = stops["offline_60"], [stops[name]["stopped"] for name in (*ONLINE, "mixture")]
+    mild = min(stops[name]["recovered"] for name in ("offline_200", "offline_60x3", "offline_40x5"))
+    record_claim(
+        f"{found['share']:.0%} of {found['avoidable']:.3f} nats over {found['runs']} held-out runs on 60 prompts, "
+        f"{stops['offline_100']['share']:.0%} of {stops['offline_100']['avoidable']:.3f} on 100; {sum(online)} of 30 "
+        f"online runs stopped; where next to nothing is avoidable it changes golden by {-mild:+.3f} nats at most",
+        holds=found["share"] >= 0.7, seeds=found["runs"],
+    )  # fmt: skip
+    assert found["share"] >= 0.7
+    assert sum(online) == 0
+    assert mild > -0.02
+
+
+@pytest.mark.full
+@pytest.mark.claim("hack-12")
+def test_with_the_oracle_as_teacher_nothing_is_hacked_but_the_ratio_alarm_goes_off(record_claim):
+    """The ratio says that responses are memorised, not that the teacher is wrong: that only an oracle can say."""
+    curves = full(study.SEEDS)[0].filter(pl.col("regime").str.ends_with(study.ORACLE_TEACHES))
+    assert curves["golden"].to_list() == curves["proxy"].to_list()
+    runs, bound = judged_runs(curves, control=f"online_teacher{study.ORACLE_TEACHES}", tolerance=0.02), alarmed()[0]
+    offline = runs.filter(pl.col("regime").str.starts_with("offline"))
+    assert runs.height == 2 * offline.height == 2 * len(study.SEEDS)
+    assert "teacher_hacking" not in runs["verdict"].to_list()
+    raised = (offline["ratio_end"] < bound.ratio_below).sum()
+    online = runs.filter(pl.col("regime").str.starts_with("online"))["ratio_end"].min()
+    record_claim(
+        f"equal to the bit in {runs.height} runs, the joint event in none; but offline the ratio alarm goes off in "
+        f"{raised} of {len(offline)} (online the ratio ends at {online:.2f} or more): it sees memorising, not what the "
+        "teacher lacks",
+        holds=raised == 0, seeds=len(offline),
+    )  # fmt: skip
+    assert raised == len(offline)

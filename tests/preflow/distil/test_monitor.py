@@ -96,6 +96,12 @@ def test_it_stops_once_the_alarm_is_on_and_the_proxy_has_left_its_law():
     assert not any(steps(EarlyStop(ratio_below=0.8, slope_share=0.7), np.linspace(1, 0.3, 20), law)), "on its law"
 
 
+def test_a_held_out_proxy_that_rises_needs_no_alarm():
+    stop = EarlyStop(ratio_below=0.8, slope_share=0.7)
+    assert steps(stop, np.ones(5), [1.0, 0.5, 0.52, 0.53, 0.4]) == [False, False, False, True, True]
+    assert (stop.alarmed_at, stop.stopped_at) == (None, 40)
+
+
 def test_a_replay_is_the_run_and_what_it_recovered_by_hand():
     run = curve("offline", 0, ratio_end=0.3)
     bent = run.with_columns(proxy=pl.Series(np.r_[run["proxy"][:6], [run["proxy"][5]] * 5]))

@@ -12,7 +12,8 @@ def test_a_truncated_distribution_by_hand():
     assert kept.full().exp()[0, 0].tolist() == pytest.approx([0.5, 0.125, 0.25, 0.125]), "the rest was even already"
     kept = stored(torch.tensor([[[0.1, 0.2, 0.3, 0.4]]]).log(), top_k=2)
     assert kept.full().exp()[0, 0].tolist() == pytest.approx([0.15, 0.15, 0.3, 0.4])
-    assert torch.equal(kept.tokens, torch.tensor([[[3, 2]]]))
+    assert kept.tokens.tolist() == [[[3, 2]]]
+    assert kept.bytes == 2 * (4 + 4)
 
 
 def test_a_certain_teacher_stays_finite():

@@ -30,6 +30,8 @@ def u_shaped(rise):
         (u_shaped(0.01), FALLING, FALLING, "none"),  # within the tolerance
         (FALLING, FALLING, FALLING, "none"),
         (np.linspace(1, 1.3, 11), FALLING, np.linspace(1, 1.2, 11), "bad_teacher"),  # from step 0, online too
+        (u_shaped(0.1), FALLING, u_shaped(0.05), "bad_teacher"),  # fresh data does not mend it
+        (u_shaped(0.1), FALLING, u_shaped(0.01), "teacher_hacking"),
         (np.linspace(1, 1.3, 11), FALLING, FALLING, "teacher_hacking"),  # from step 0, but fresh data mends it
     ],
 )
