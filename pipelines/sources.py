@@ -19,7 +19,8 @@ class Sources:
         """Files of PACKAGES that importing `module` reads, its own among them, sorted and relative to the root.
 
         A package that discovers its modules when it runs (it imports pkgutil) counts as importing all of them; files
-        that are not Python but lie in the folder of a sub-package (templates) count with its modules.
+        that are not Python but lie in the folder of a sub-package (templates) count with its modules. A sub-package of
+        which more than half is read is named as a whole: DVC rewrites every name with each stage, and people read them.
         """
         found, pending = set[Path](), [self.root.joinpath(*module.split(".")).with_suffix(".py")]
         while pending:
@@ -27,7 +28,14 @@ class Sources:
             if path not in found:
                 found.add(path)
                 pending += self._near(path)
-        return sorted(path.relative_to(self.root) for path in found)
+        whole = {folder for folder in {path.parent for path in found} if self._mostly(folder, found)}
+        named = whole | {path for path in found if path.parent not in whole}
+        return sorted(path.relative_to(self.root) for path in named)
+
+    def _mostly(self, folder: Path, found: set[Path]) -> bool:
+        """Whether a sub-package, not a package itself, has more than half of its files among those found."""
+        files = _files(folder)
+        return folder.parent != self.root and 2 * len(found.intersection(files)) > len(files) > 1
 
     def _near(self, path: Path) -> frozenset[Path]:
         """What one file imports, and what lies beside it and counts with it."""
@@ -39,17 +47,23 @@ class Sources:
             if "pkgutil" in imported:
                 files |= set(path.parent.glob("*.py"))
             if path.parent.parent != self.root:
-                files |= {file for file in path.parent.iterdir() if file.is_file() and file.suffix != ".py"}
+                files |= {file for file in _files(path.parent) if file.suffix != ".py"}
             self.near[path] = frozenset(files)
         return self.near[path]
 
 
-def digest(root: Path, files: list[Path]) -> str:
-    """Hash of names and contents of files."""
+def digest(root: Path, paths: list[Path]) -> str:
+    """Hash of names and contents of files, and of those in folders."""
     hashed = hashlib.sha256()
-    for file in files:
-        hashed.update(f"{file}\0{hashlib.sha256((root / file).read_bytes()).hexdigest()}\n".encode())
+    for path in paths:
+        for file in _files(root / path) if (root / path).is_dir() else [root / path]:
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            hashed.update(f"{file.relative_to(root)}\0{content}\n".encode())
     return hashed.hexdigest()[:16]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file())
 
 
 def _file_of(root: Path, module: str) -> Path | None:

@@ -49,7 +49,26 @@ def test_discovered_modules_and_templates_count(tmp_path: Path) -> None:
         },
     )
     found = {str(path) for path in Sources(root).of("assets.a")}
-    assert {"preflow/formats/one.py", "preflow/shared.py", "preflow/report/page.html.j2"} <= found
+    assert found == {"assets/a.py", "preflow/formats", "preflow/shared.py", "preflow/report"}
+
+
+def test_a_sub_package_is_named_as_a_whole_where_most_of_it_is_read(tmp_path: Path) -> None:
+    names = ("__init__", "one", "two", "three")
+    files = {f"preflow/{room}/{name}.py": "" for room in ("most", "half") for name in names}
+    text = "from preflow.most import one, two\nfrom preflow.half import one\n"
+    root = project(tmp_path, files | {"assets/a.py": text})
+    assert [str(path) for path in Sources(root).of("assets.a")] == [
+        "assets/a.py",
+        "preflow/half/__init__.py",
+        "preflow/half/one.py",
+        "preflow/most",
+    ]
+    first = digest(root, [Path("preflow/most")])
+    (root / "preflow/most/__pycache__").mkdir()
+    (root / "preflow/most/__pycache__/one.pyc").write_text("")
+    assert digest(root, [Path("preflow/most")]) == first, "what Python writes is no source"
+    (root / "preflow/most/three.py").write_text("x = 1\n")
+    assert digest(root, [Path("preflow/most")]) != first
 
 
 def test_the_digest_follows_content_and_name(tmp_path: Path) -> None:
