@@ -27,8 +27,8 @@ from preflow.divergence.mean_variance import opposite_sides
 from preflow.divergence.models import MODELS, Recipe, VotedPairs, fit_best
 from preflow.divergence.rewards import DistributionalReward, Reward
 from preflow.divergence.schemas import OUTCOMES
-from preflow.divergence.scores import auroc, best_weight, diverging_score, gap_and_spread
-from preflow.evaluation import Interval, bootstrap_interval, correctness, mcnemar, paired_bootstrap
+from preflow.divergence.scores import best_weight, diverging_score, gap_and_spread
+from preflow.evaluation import Interval, auroc, bootstrap_interval, correctness, mcnemar, paired_bootstrap
 from preflow.ingest.intake import ingest
 from preflow.reward.baseline import reward_inputs
 from preflow.reward.bradley_terry import cross_entropy

@@ -6,7 +6,7 @@ tables of docs/teacher_hacking.md as Markdown.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +20,12 @@ from preflow.distil.alarm_evaluation import alarm_evaluation, stop_evaluation
 from preflow.distil.divergences import FORWARD_KL, Loss
 from preflow.distil.diversity import diversity
 from preflow.distil.monitor import SIGNALS, Alarm, calibrated, signals
-from preflow.distil.ngram import Language, NGram
+from preflow.distil.ngram import Language
 from preflow.distil.regimes import Recipe, Regime
 from preflow.distil.report import regime_summary
+from preflow.distil.runs import Study
 from preflow.distil.seed_intervals import mean_over_seeds
-from preflow.distil.small_language import (
-    STUDENT,
-    TEACHER,
-    FineTuning,
-    Sizes,
-    distilled_student,
-    fine_tuned,
-    oracle_data,
-    oracles,
-    split_of,
-)
+from preflow.distil.small_language import FineTuning, Sizes, SmallLanguage
 from preflow.distil.states import training_states
 from preflow.distil.targets import truncation_error
 from preflow.distil.verdicts import judged_runs
@@ -103,45 +94,46 @@ ABLATIONS = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Made:
+def family(sizes: Sizes = SIZES, teacher: FineTuning = TEACHER_TUNING) -> SmallLanguage:
+    """Where the models come from."""
+    return SmallLanguage(
+        language=LANGUAGE, oracle_width=ORACLE_WIDTH, embedding=EMBEDDING, teacher_tuning=teacher,
+        student_tuning=STUDENT_TUNING, sizes=sizes,
+    )  # fmt: skip
+
+
+def made(seed: int, sizes: Sizes = SIZES) -> Study:
     """What the runs of a seed start from."""
-
-    data: pl.DataFrame
-    oracle: NGram
-    teacher: NGram
-    student: NGram
-    over_trained: NGram | None
-
-
-def models(seed: int, sizes: Sizes, *, over_trained: bool = False) -> Made:
-    """Oracle, its data, teacher and student's start of a seed; where asked for, a teacher that is trained too long."""
-    oracle = oracles(LANGUAGE, width=ORACLE_WIDTH, embedding=EMBEDDING, seeds=[seed])
-    data = oracle_data(oracle, sizes)
-    teacher = fine_tuned(data, oracle, TEACHER_TUNING, role=TEACHER)
-    student = fine_tuned(data, oracle, STUDENT_TUNING, role=STUDENT)
-    bad = fine_tuned(data, oracle, OVER_TRAINED, role=TEACHER)[seed] if over_trained else None
-    return Made(data, oracle[seed], teacher[seed], student[seed], bad)
+    models = family(sizes)
+    oracle = models.oracle([seed])
+    data = models.data(oracle, [seed])
+    return Study(
+        family=models, data=data, oracle=oracle, teacher=models.teacher(data), student=models.student(data),
+        recipe=RECIPE,
+    )  # fmt: skip
 
 
 def trained(seed: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Curve and epochs of every run of a seed."""
-    made = models(seed, SIZES, over_trained=seed in SEEDS)
-    for teacher, one in planned(seed, made):
-        found = distilled_student(made.data, made.oracle, teacher, made.student, one, RECIPE, seed=seed)
+    for study, one in planned(seed, made(seed)):
+        found = study.run(one, seed=seed)
         yield found.curve, found.epochs
 
 
-def planned(seed: int, made: Made) -> list[tuple[NGram, Regime]]:
-    """Teacher and regime of each run: all for SEEDS, without ablations and controls for HELD_OUT, else online alone."""
+def planned(seed: int, study: Study) -> list[tuple[Study, Regime]]:
+    """The runs of a seed: all for SEEDS, without ablations and controls for HELD_OUT, else online alone."""
     if seed not in SEEDS + HELD_OUT:
-        return [(made.teacher, ONLINE)]
-    runs = [(made.teacher, one) for one in ALARMED + (ABLATIONS if seed in SEEDS else ())]
-    if made.over_trained is not None:
-        for base in (BASELINE, ONLINE):
-            runs.append((made.oracle, replace(base, name=f"{base.name}{ORACLE_TEACHES}")))
-            runs.append((made.over_trained, replace(base, name=f"{base.name}{OVER_TRAINED_TEACHES}")))
-    return runs
+        return [(study, ONLINE)]
+    if seed in HELD_OUT:
+        return [(study, one) for one in ALARMED]
+    over_trained = family(teacher=OVER_TRAINED).teacher(study.data)
+    teachers = ((study.oracle, ORACLE_TEACHES), (over_trained, OVER_TRAINED_TEACHES))
+    controls = [
+        (replace(study, teacher=teacher), replace(base, name=f"{base.name}{words}"))
+        for base in (BASELINE, ONLINE)
+        for teacher, words in teachers
+    ]
+    return [(study, one) for one in ALARMED + ABLATIONS] + controls
 
 
 def without_ablations(curves: pl.DataFrame) -> pl.DataFrame:
@@ -204,12 +196,12 @@ def regime_rows(judged: pl.DataFrame, curves: pl.DataFrame) -> list[dict[str, An
 
 def data_rows(seed: int) -> list[dict[str, Any]]:
     """Diversity of the offline data of a seed, and what storing the teacher's top k costs on it."""
-    made, rows = models(seed, SIZES), []
-    prompts, _ = split_of(made.data, seed, "distillation")
+    study, rows = made(seed), []
+    prompts = study.family.prompts(study.data, seed=seed, split="distillation")
     for one in (one for one in ALARMED if not one.online):
         states = training_states(
-            made.teacher, made.student, prompts[: one.prompts], generations=one.generations, student_share=0.0,
-            top_k=None, generator=torch.Generator().manual_seed(seed),
+            study.teacher[seed], study.student[seed], prompts[: one.prompts], generations=one.generations,
+            student_share=0.0, top_k=None, generator=torch.Generator().manual_seed(seed),
         )  # fmt: skip
         found = diversity(states.responses, generations=one.generations, orders=(2, 3))
         rows.append({"regime": one.name} | {name: f"{value:.3g}" for name, value in found.items()})
@@ -218,10 +210,10 @@ def data_rows(seed: int) -> list[dict[str, Any]]:
 
 def truncation_rows(seed: int) -> list[dict[str, Any]]:
     """What storing the teacher's k most probable tokens of 20 costs, on 200 prompts and the student's start."""
-    made = models(seed, SIZES)
-    prompts, _ = split_of(made.data, seed, "distillation")
-    responses = made.teacher.sample(prompts, torch.Generator().manual_seed(seed))
-    exact, own = (model.logprobs(prompts, responses).detach() for model in (made.teacher, made.student))
+    study = made(seed)
+    prompts = study.family.prompts(study.data, seed=seed, split="distillation")
+    responses = study.teacher[seed].sample(prompts, torch.Generator().manual_seed(seed))
+    exact, own = (models[seed].logprobs(prompts, responses).detach() for models in (study.teacher, study.student))
     rows = []
     for k in (1, 2, 4, 8, 16):
         found = truncation_error(exact, own, responses, FORWARD_KL, top_k=k)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from scipy.special import expit, logit
-from scipy.stats import binomtest
+from scipy.stats import binomtest, rankdata
 
 from preflow.reward.bradley_terry import cross_entropy, fit_bradley_terry
 
@@ -200,3 +200,18 @@ def _evaluate_split(
         difference = paired_bootstrap(correct["model"], correct[name], groups, **resampling)
         result[f"model_minus_{name}"] = asdict(difference) | mcnemar(correct["model"], correct[name])
     return result
+
+
+def auroc(score: np.ndarray, positive: np.ndarray) -> float:
+    """P(a positive has a higher score than a negative), ties half: Mann-Whitney's U / (n+ n-).
+
+    Raises
+    ------
+    ValueError
+        A score is NaN, or all rows are positive or none is.
+    """
+    positive = np.asarray(positive, dtype=bool)
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n or not m or np.isnan(score).any():
+        raise ValueError(f"AUROC needs positives, negatives and numbers; it got {n} and {m}, or a score is NaN")
+    return float((rankdata(score)[positive].sum() - n * (n + 1) / 2) / (n * m))

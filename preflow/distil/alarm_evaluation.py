@@ -7,7 +7,7 @@ import polars as pl
 
 from preflow.distil.early_stopping import EarlyStop, recovered, replayed
 from preflow.distil.monitor import SIGNALS, Alarm
-from preflow.divergence.scores import auroc
+from preflow.evaluation import auroc
 
 
 def alarm_evaluation(found: pl.DataFrame, alarm: Alarm, *, control: str) -> dict[str, Any]:

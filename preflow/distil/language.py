@@ -5,6 +5,7 @@ with PAD after the last token of a shorter one.
 """
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,6 +34,10 @@ class LanguageModel(nn.Module, ABC):
     @abstractmethod
     def sample(self, prompts: Any, generator: torch.Generator) -> Tensor:
         """One response to each prompt, [n, T]."""
+
+    @abstractmethod
+    def save_pretrained(self, folder: Path) -> None:
+        """Write everything that makes the model again."""
 
 
 def require_same_vocabulary(*models: LanguageModel) -> None:

@@ -16,7 +16,7 @@ def _seed() -> dy.Int64:
 
 
 class OracleData(dy.Schema):
-    """One row per prompt of the small language, with the oracle's response to it."""
+    """One row per prompt, with the oracle's response to it."""
 
     seed = _seed()
     row = dy.Int64(primary_key=True, min=0, description="Place among the prompts of the split.")
@@ -25,8 +25,10 @@ class OracleData(dy.Schema):
         primary_key=True,
         description="Supervised training on the oracle's responses; distillation; measurement.",
     )
-    prompt = dy.List(dy.Float32(), description="Prompt vector.")
-    response = dy.List(dy.Int64(), description="Token ids of the oracle's response.")
+    prompt = dy.String(min_length=1, description="Text of the prompt; in the small language its vector, as JSON.")
+    response = dy.String(
+        nullable=True, description="The oracle's, as text; in the small language its tokens. Null: there is no oracle."
+    )
 
 
 class DistilCurve(dy.Schema):
@@ -51,19 +53,19 @@ class DistilEpochs(dy.Schema):
 
 
 class DistilRuns(dy.Schema):
-    """One row per run: what its curves say."""
+    """One row per run: what its curves say. Without an oracle what needs golden distances is null."""
 
     regime = _regime()
     seed = _seed()
-    verdict = dy.Enum(VERDICTS, description="See preflow.distil.verdicts.")
-    golden_end = dy.Float64(min=0, description="Golden distance at the end, nats a response.")
-    golden_min = dy.Float64(min=0, description="The least golden distance of the run.")
-    update_of_min = dy.Int64(min=0, description="Updates at the least golden distance.")
-    golden_rise = dy.Float64(min=0, description="golden_end / golden_min - 1.")
-    proxy_change = dy.Float64(description="Proxy at the end / proxy at the least golden distance - 1.")
+    verdict = dy.Enum(VERDICTS, nullable=True, description="See preflow.distil.verdicts.")
+    golden_end = dy.Float64(nullable=True, min=0, description="Golden distance at the end, nats a response.")
+    golden_min = dy.Float64(nullable=True, min=0, description="The least golden distance of the run.")
+    update_of_min = dy.Int64(nullable=True, min=0, description="Updates at the least golden distance.")
+    golden_rise = dy.Float64(nullable=True, min=0, description="golden_end / golden_min - 1.")
+    proxy_change = dy.Float64(nullable=True, description="Proxy at the end / proxy at the least golden distance - 1.")
+    golden_deviation = dy.Float64(nullable=True, description="Log of golden_end over the power law of the early part.")
     proxy_end = dy.Float64(min=0, description="Proxy distance at the end, nats a response.")
     ratio_end = dy.Float64(min=0, description="train_proxy / proxy at the end.")
-    golden_deviation = dy.Float64(description="Log of golden_end over the power law of the early part.")
     proxy_deviation = dy.Float64(description="Log of proxy_end over the power law of the early part.")
 
 

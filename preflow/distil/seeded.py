@@ -1,39 +1,46 @@
 """One model for each seed, kept together as one model asset."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from preflow.distil.ngram import NGram, load_ngram
+from preflow.distil.language import LanguageModel
+
+Model = TypeVar("Model", bound=LanguageModel)
+INDEX = "seeds.json"
 
 
 @dataclass(frozen=True)
-class Seeded:
-    """Models by seed."""
+class Seeded(Generic[Model]):
+    """Models by seed; seeds may share one, and without an oracle there are none."""
 
-    models: dict[int, NGram]
+    models: dict[int, Model]
 
-    def __getitem__(self, seed: int) -> NGram:
+    def __getitem__(self, seed: int) -> Model:
         return self.models[seed]
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.models)
 
+    def __len__(self) -> int:
+        return len(self.models)
+
     def save_pretrained(self, folder: Path) -> None:
-        """Write each model into a folder of its own, `seed-N`."""
+        """Write each model once, into a folder of its own, and in `seeds.json` which seed has which."""
+        places: dict[int, str] = {}
         for seed, model in self.models.items():
-            model.save_pretrained(folder / f"seed-{seed}")
+            if id(model) not in places:
+                places[id(model)] = f"seed-{seed}"
+                model.save_pretrained(folder / f"seed-{seed}")
+        index = {str(seed): places[id(model)] for seed, model in self.models.items()}
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n")
 
 
-def load_seeded(folder: Path) -> Seeded:
-    """What `Seeded.save_pretrained` wrote.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no model in the folder.
-    """
-    found = {int(path.name.removeprefix("seed-")): path for path in folder.glob("seed-*")}
-    if not found:
-        raise FileNotFoundError(f"no seed-N folder in {folder}; make the models again")
-    return Seeded({seed: load_ngram(found[seed]) for seed in sorted(found)})
+def load_seeded(folder: Path, load: Callable[[Path], Model]) -> Seeded[Model]:
+    """What `Seeded.save_pretrained` wrote, each model read by `load`."""
+    index = json.loads((folder / INDEX).read_text())
+    found = {place: load(folder / place) for place in sorted(set(index.values()))}
+    return Seeded({int(seed): found[place] for seed, place in index.items()})

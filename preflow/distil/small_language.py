@@ -1,24 +1,24 @@
-"""From an oracle to distilled students in the small language: the steps of the paper's figure 1, one function each.
+"""The small language as a family: a random oracle, and a teacher and a student's start that are fine-tuned on it.
 
-Both the teacher and the student's start are fine-tuned on the same oracle responses, as in the paper; the student is
-then distilled on other prompts. Every step does all seeds, and each seed has its own oracle, data and models.
+Each seed has its own oracle, data and models. In the tables a prompt is the numbers of its vector as JSON, and a
+response the numbers of its tokens.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
 
-from preflow.distil.ngram import Language, NGram, random_oracle
-from preflow.distil.regimes import Recipe, Regime
+from preflow.distil.family import Family
+from preflow.distil.ngram import Language, NGram, load_ngram, random_oracle
 from preflow.distil.schemas import SPLITS, OracleData
 from preflow.distil.seeded import Seeded
-from preflow.distil.states import held_out_states
+from preflow.distil.seeds import derived, generator
 from preflow.distil.supervised import sft
-from preflow.distil.training import Distilled, HeldOut, Monitor, distil
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,75 +40,71 @@ class Sizes:
     validation: int
 
 
-def oracles(language: Language, *, width: int, embedding: int, seeds: Sequence[int]) -> Seeded:
-    """A random frozen oracle for each seed."""
-    return Seeded(
-        {seed: random_oracle(language, width=width, embedding=embedding, seed=_derived(seed, 0)) for seed in seeds}
-    )
+@dataclass(frozen=True, kw_only=True)
+class SmallLanguage(Family):
+    """N-grams of one language."""
+
+    language: Language
+    oracle_width: int
+    embedding: int
+    """Numbers that stand for a token, in all models."""
+    teacher_tuning: FineTuning
+    student_tuning: FineTuning
+    sizes: Sizes
+
+    def oracle(self, seeds: Sequence[int]) -> Seeded[NGram]:
+        """A random frozen oracle for each seed."""
+        width, embedding = self.oracle_width, self.embedding
+        return Seeded(
+            {
+                seed: random_oracle(self.language, width=width, embedding=embedding, seed=derived(seed, 0))
+                for seed in seeds
+            }
+        )
+
+    def data(self, oracle: Seeded[NGram], seeds: Sequence[int]) -> pl.DataFrame:
+        """`OracleData`: fresh prompts of each split; no split depends on another's size."""
+        tables = []
+        for seed in seeds:
+            for part, split in enumerate(SPLITS):
+                random = generator(seed, 10 + part)
+                prompts = self.language.draw_prompts(getattr(self.sizes, split), random)
+                columns = {"prompt": _texts(prompts), "response": _texts(oracle[seed].sample(prompts, random))}
+                named = pl.DataFrame(columns).with_row_index("row").with_columns(seed=pl.lit(seed), split=pl.lit(split))
+                tables.append(named)
+        return OracleData.cast(pl.concat(tables))
+
+    def teacher(self, data: pl.DataFrame) -> Seeded[NGram]:
+        """A new model for each seed, fine-tuned on the oracle's responses."""
+        return self._fine_tuned(data, self.teacher_tuning, part=2)
+
+    def student(self, data: pl.DataFrame) -> Seeded[NGram]:
+        """As `teacher`, smaller and for fewer epochs."""
+        return self._fine_tuned(data, self.student_tuning, part=3)
+
+    def prompts(self, data: pl.DataFrame, *, seed: int, split: str) -> Tensor:
+        """Prompt vectors, [n, prompt_size]."""
+        return _numbers(split_of(data, seed, split)["prompt"]).float()
+
+    def load(self, folder: Path) -> NGram:
+        """See `load_ngram`."""
+        return load_ngram(folder).requires_grad_(requires_grad=False)
+
+    def _fine_tuned(self, data: pl.DataFrame, how: FineTuning, *, part: int) -> Seeded[NGram]:
+        models = {}
+        for seed in data["seed"].unique().sort().to_list():
+            order = derived(seed, part)
+            start = NGram(self.language, width=how.width, embedding=self.embedding, seed=order)
+            prompts = self.prompts(data, seed=seed, split="oracle")
+            responses = _numbers(split_of(data, seed, "oracle")["response"])
+            models[seed] = sft(
+                start, prompts, responses, epochs=how.epochs, batch_size=how.batch_size, lr=how.lr, seed=order
+            ).requires_grad_(requires_grad=False)
+        return Seeded(models)
 
 
-def oracle_data(oracle: Seeded, sizes: Sizes) -> pl.DataFrame:
-    """`OracleData`: fresh prompts of each split with a response of the oracle; no split depends on another's size."""
-    tables = []
-    for seed in oracle:
-        for part, split in enumerate(SPLITS):
-            generator = _generator(seed, 10 + part)
-            prompts = oracle[seed].language.draw_prompts(getattr(sizes, split), generator)
-            columns = {"prompt": prompts.tolist(), "response": oracle[seed].sample(prompts, generator).tolist()}
-            named = pl.DataFrame(columns).with_row_index("row").with_columns(seed=pl.lit(seed), split=pl.lit(split))
-            tables.append(named)
-    return OracleData.cast(pl.concat(tables))
-
-
-def fine_tuned(data: pl.DataFrame, oracle: Seeded, how: FineTuning, *, role: int) -> Seeded:
-    """A new model for each seed, fine-tuned on the oracle's responses: 1 is the role of the teacher, 2 of the student.
-
-    Of the oracle it takes the language and the size of the embedding alone.
-    """
-    models = {}
-    for seed in oracle:
-        order = _derived(seed, 1 + role)
-        start = NGram(oracle[seed].language, width=how.width, embedding=oracle[seed].embedding, seed=order)
-        prompts, responses = split_of(data, seed, "oracle")
-        models[seed] = sft(
-            start, prompts, responses, epochs=how.epochs, batch_size=how.batch_size, lr=how.lr, seed=order
-        ).requires_grad_(requires_grad=False)
-    return Seeded(models)
-
-
-TEACHER, STUDENT = 1, 2
-
-
-def held_out(data: pl.DataFrame, oracle: NGram | None, teacher: NGram, *, seed: int) -> HeldOut:
-    """What one seed's students are measured on; without an oracle there is no golden distance.
-
-    Both sample with the same random numbers: from one model they draw the same responses.
-    """
-    prompts, _ = split_of(data, seed, "validation")
-    proxy = held_out_states(teacher, prompts, generator=_generator(seed, 4))
-    golden = None if oracle is None else held_out_states(oracle, prompts, generator=_generator(seed, 4))
-    return HeldOut(proxy, golden)
-
-
-def distilled_student(
-    data: pl.DataFrame,
-    oracle: NGram | None,
-    teacher: NGram,
-    student: NGram,
-    regime: Regime,
-    recipe: Recipe,
-    *,
-    seed: int,
-    monitor: Monitor | None = None,
-) -> Distilled:
-    """One run of one seed."""
-    prompts, _ = split_of(data, seed, "distillation")
-    measured_on = held_out(data, oracle, teacher, seed=seed)
-    return distil(student, teacher, prompts, regime, recipe, measured_on, seed=seed, monitor=monitor)
-
-
-def split_of(data: pl.DataFrame, seed: int, split: str) -> tuple[Tensor, Tensor]:
-    """Prompts [n, prompt_size] and the oracle's responses [n, length] of a seed's split, in order.
+def split_of(data: pl.DataFrame, seed: int, split: str) -> pl.DataFrame:
+    """Rows of a seed's split, in order.
 
     Raises
     ------
@@ -118,12 +114,12 @@ def split_of(data: pl.DataFrame, seed: int, split: str) -> tuple[Tensor, Tensor]
     rows = data.filter(pl.col("seed") == seed, pl.col("split") == split).sort("row")
     if rows.is_empty():
         raise ValueError(f"no {split} prompts of seed {seed} in the oracle data; make it for this seed")
-    return torch.tensor(rows["prompt"].to_list()), torch.tensor(rows["response"].to_list())
+    return rows
 
 
-def _derived(seed: int, part: int) -> int:
-    return int(np.random.SeedSequence([seed, part]).generate_state(1)[0])
+def _texts(numbers: Tensor) -> list[str]:
+    return [json.dumps(row) for row in numbers.tolist()]
 
 
-def _generator(seed: int, part: int) -> torch.Generator:
-    return torch.Generator().manual_seed(_derived(seed, part))
+def _numbers(texts: pl.Series) -> Tensor:
+    return torch.tensor([json.loads(text) for text in texts.to_list()])

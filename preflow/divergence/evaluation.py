@@ -8,9 +8,9 @@ from scipy.stats import bootstrap
 
 from preflow.divergence.models import Recipe, fit_best
 from preflow.divergence.rewards import Reward
-from preflow.divergence.scores import auroc, best_weight, diverging_score, gap_and_spread
+from preflow.divergence.scores import best_weight, diverging_score, gap_and_spread
 from preflow.divergence.voted import Voted
-from preflow.evaluation import bootstrap_interval, correctness, mcnemar, paired_bootstrap
+from preflow.evaluation import auroc, bootstrap_interval, correctness, mcnemar, paired_bootstrap
 
 NAMES = ("mean_variance_kl", "bt_all")
 """The reward that is kept, and the baseline that it is measured against."""

@@ -6,12 +6,12 @@ from copy import deepcopy
 import numpy as np
 import polars as pl
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from preflow.divergence.mean_variance import opposite_sides
 from preflow.divergence.rewards import DistributionalReward, Reward
 from preflow.divergence.schemas import BINS, PredictedDivergence
+from preflow.evaluation import auroc
 
 
 @torch.no_grad()
@@ -30,21 +30,6 @@ def best_weight(gap: np.ndarray, spread: np.ndarray, diverging: np.ndarray, *, g
     """The lambda of `grid` with the largest AUROC of the score on validation pairs; the least of equals."""
     found = {weight: auroc(diverging_score(gap, spread, weight), diverging) for weight in sorted(grid)}
     return max(found, key=lambda weight: found[weight])
-
-
-def auroc(score: np.ndarray, positive: np.ndarray) -> float:
-    """P(a positive has a higher score than a negative), ties half: Mann-Whitney's U / (n+ n-).
-
-    Raises
-    ------
-    ValueError
-        A score is NaN, or all rows are positive or none is.
-    """
-    positive = np.asarray(positive, dtype=bool)
-    n, m = int(positive.sum()), int((~positive).sum())
-    if not n or not m or np.isnan(score).any():
-        raise ValueError(f"AUROC needs positives, negatives and numbers; it got {n} and {m}, or a score is NaN")
-    return float((rankdata(score)[positive].sum() - n * (n + 1) / 2) / (n * m))
 
 
 @torch.no_grad()

@@ -11,17 +11,9 @@ from scipy.stats import t, ttest_rel
 
 from benchmarks import teacher_hacking as study
 from preflow.distil.early_stopping import EarlyStop, recovered, replayed
-from preflow.distil.small_language import (
-    STUDENT,
-    TEACHER,
-    FineTuning,
-    Sizes,
-    distilled_student,
-    fine_tuned,
-    oracle_data,
-    oracles,
-    split_of,
-)  # fmt: skip
+from preflow.distil.runs import Study, Watch
+from preflow.distil.seeded import Seeded
+from preflow.distil.small_language import FineTuning, Sizes, SmallLanguage, split_of
 from preflow.distil.verdicts import judged_runs
 
 REDUCED = (0, 1)
@@ -36,14 +28,8 @@ def reduced():
     names = ("offline_60", "offline_60x3", "offline_200", "online_teacher")
     curves = []
     for seed in REDUCED:
-        made = study.models(seed, replace(study.SIZES, validation=300))
-        for one in study.ALARMED:
-            if one.name in names:
-                curves.append(
-                    distilled_student(
-                        made.data, made.oracle, made.teacher, made.student, one, RECIPE, seed=seed
-                    ).curve
-                )  # fmt: skip
+        made = replace(study.made(seed, replace(study.SIZES, validation=300)), recipe=RECIPE)
+        curves += [made.run(one, seed=seed).curve for one in study.ALARMED if one.name in names]
     return pl.concat(curves)
 
 
@@ -107,48 +93,82 @@ def test_stopping_recovers_most_of_the_rise_and_leaves_online_runs_alone():
     assert [stop for (regime, _), stop in stops.items() if regime == "online_teacher"] == [None] * 2
 
 
+TUNING = FineTuning(width=8, epochs=2, batch_size=20, lr=1e-2)
+TINY = SmallLanguage(
+    language=study.LANGUAGE, oracle_width=16, embedding=8, teacher_tuning=TUNING, student_tuning=TUNING,
+    sizes=Sizes(oracle=60, distillation=20, validation=40),
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def tiny():
     """Made in a second; its numbers mean nothing."""
-    oracle = oracles(study.LANGUAGE, width=16, embedding=8, seeds=[4])
-    data = oracle_data(oracle, Sizes(oracle=60, distillation=20, validation=40))
-    how = FineTuning(width=8, epochs=2, batch_size=20, lr=1e-2)
-    teacher, student = (fine_tuned(data, oracle, how, role=role) for role in (TEACHER, STUDENT))
-    return data, oracle, teacher, student
+    oracle = TINY.oracle([4])
+    data = TINY.data(oracle, [4])
+    models = {"teacher": TINY.teacher(data), "student": TINY.student(data)}
+    return Study(family=TINY, data=data, oracle=oracle, recipe=RECIPE, **models)
 
 
 def test_every_step_repeats_to_the_same_numbers(tiny):
-    data, oracle, teacher, _ = tiny
-    again = oracle_data(oracle, Sizes(oracle=60, distillation=20, validation=40))
-    assert again.equals(data)
-    once_more = fine_tuned(data, oracle, FineTuning(width=8, epochs=2, batch_size=20, lr=1e-2), role=TEACHER)
-    pairs = zip(teacher[4].parameters(), once_more[4].parameters(), strict=True)
+    assert TINY.data(tiny.oracle, [4]).equals(tiny.data)
+    pairs = zip(tiny.teacher[4].parameters(), TINY.teacher(tiny.data)[4].parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs)
 
 
 def test_splits_share_no_prompt_and_teacher_and_student_no_start(tiny):
-    data, oracle, teacher, student = tiny
+    data = tiny.data
     assert data["prompt"].n_unique() == data.height == 120
-    assert not torch.equal(teacher[4].tokens.weight, student[4].tokens.weight)
-    wider = oracle_data(oracle, Sizes(oracle=60, distillation=90, validation=40))
+    assert not torch.equal(tiny.teacher[4].tokens.weight, tiny.student[4].tokens.weight)
+    wider = replace(TINY, sizes=replace(TINY.sizes, distillation=90)).data(tiny.oracle, [4])
     assert wider.filter(split="validation").equals(data.filter(split="validation"))
-    assert torch.equal(
-        split_of(data, 4, "oracle")[0][3], torch.tensor(data.filter(row=3, split="oracle")["prompt"][0].to_list())
-    )
     with pytest.raises(ValueError, match="no oracle prompts of seed 5"):
         split_of(data, 5, "oracle")
 
 
+def test_the_numbers_of_a_table_are_those_that_were_drawn(tiny):
+    """To the bit: what is text in the table are the float32 of the prompt that the oracle answered."""
+    prompts = TINY.prompts(tiny.data, seed=4, split="validation")
+    assert prompts.dtype == torch.float32
+    drawn = TINY.data(tiny.oracle, [4]).filter(split="validation", row=3)["prompt"][0]
+    assert drawn == str(prompts[3].tolist())
+
+
 @pytest.mark.claim("hack-12")
 def test_with_the_oracle_as_teacher_golden_and_proxy_are_one_curve(tiny, record_claim):
-    data, oracle, _, student = tiny
     regime = replace(study.BASELINE, prompts=20, updates=60)
-    curve = distilled_student(data, oracle[4], oracle[4], student[4], regime, RECIPE, seed=4).curve
+    curve = replace(tiny, teacher=tiny.oracle).run(regime, seed=4).curve
     assert curve["golden"].to_list() == curve["proxy"].to_list()
     rising = curve.with_columns(golden=pl.col("proxy"), regime=pl.lit("online"))
     runs = judged_runs(pl.concat([curve, rising]), control="online", tolerance=0.0)
     assert "teacher_hacking" not in runs["verdict"].to_list()
     record_claim("the two curves are equal to the bit, whatever the responses, so the joint event cannot be")
+
+
+def test_runs_of_all_seeds_stop_at_the_alarm_of_the_control_and_need_no_oracle(tiny):
+    seeds, family = [4, 5, 6], TINY
+    oracle = family.oracle(seeds)
+    data = family.data(oracle, seeds)
+    models = {"teacher": family.teacher(data), "student": family.student(data)}
+    with_oracle = Study(family=family, data=data, oracle=oracle, recipe=RECIPE, **models)
+    without = replace(with_oracle, oracle=Seeded({}))
+    offline, online = (replace(one, prompts=20, updates=60) for one in (study.BASELINE, study.ONLINE))
+    watch = Watch(control=online.name, false_alarm_rate=0.05, slope_share=0.9)
+    runs = with_oracle.runs([offline, online], watch, stop=False)
+    assert len(runs.curves) == 2 * 3 * 16
+    assert set(runs.students) == {offline.name, online.name}
+    blind = without.runs([offline, online], watch, stop=False)
+    assert blind.curves["golden"].null_count() == len(blind.curves)
+    assert blind.curves.drop("golden").equals(runs.curves.drop("golden")), "the oracle only measures"
+    assert blind.epochs.equals(runs.epochs)
+    stopped = without.runs([offline, online], watch, stop=True).curves
+    assert stopped.filter(regime=online.name).equals(blind.curves.filter(regime=online.name))
+    alarm = watch.alarm(blind.curves, blind.epochs, [offline, online], RECIPE)
+    for seed in seeds:
+        whole, cut = (table.filter(regime=offline.name, seed=seed) for table in (blind.curves, stopped))
+        at = replayed(whole, watch.monitor(alarm)) or 60
+        assert cut.equals(whole.filter(pl.col("update") <= at))
+    with pytest.raises(ValueError, match="the control 'fresh' is none of"):
+        without.runs([offline, online], replace(watch, control="fresh"), stop=False)
 
 
 @pytest.mark.full

@@ -33,10 +33,13 @@ def test_samples_have_the_models_frequencies():
 
 
 def test_saved_and_loaded_it_says_the_same(tmp_path):
-    models = Seeded({3: tiny(3), 11: tiny(11)})
+    shared = tiny(11)
+    models = Seeded({3: tiny(3), 11: shared, 12: shared})
     models.save_pretrained(tmp_path)
-    loaded = load_seeded(tmp_path)
-    assert list(loaded) == [3, 11]
+    loaded = load_seeded(tmp_path, load_ngram)
+    assert list(loaded) == [3, 11, 12]
+    assert loaded[11] is loaded[12]
+    assert not (tmp_path / "seed-12").exists(), "a model that seeds share is written once"
     tokens = torch.tensor([[0, 1, 2, 3]])
     for seed in loaded:
         assert torch.equal(loaded[seed].logprobs(drawn(1), tokens), models[seed].logprobs(drawn(1), tokens))
@@ -45,9 +48,9 @@ def test_saved_and_loaded_it_says_the_same(tmp_path):
     assert (tmp_path / "again" / "model.safetensors").read_bytes() == first
 
 
-def test_a_folder_without_models_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no seed-N folder"):
-        load_seeded(tmp_path)
+def test_without_an_oracle_the_folder_of_its_models_says_so(tmp_path):
+    Seeded({}).save_pretrained(tmp_path / "oracle")
+    assert len(load_seeded(tmp_path / "oracle", load_ngram)) == 0
 
 
 def test_models_of_different_vocabularies_are_refused():

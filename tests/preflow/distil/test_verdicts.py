@@ -66,9 +66,15 @@ def test_too_little_for_a_power_law_is_refused():
         end_deviation(UPDATES, FALLING, early=0.2)
 
 
-def test_a_verdict_without_oracle_or_control_is_refused():
-    without = curve(FALLING, FALLING).with_columns(golden=pl.lit(None, pl.Float64))
-    with pytest.raises(ValueError, match="needs golden distances"):
-        judged_runs(without, control="offline", tolerance=0.02)
+def test_without_an_oracle_there_is_no_verdict_and_the_rest_is_the_same():
+    known = judged_runs(curve(FALLING, FALLING), control="offline", tolerance=0.02)
+    unknown = curve(FALLING, FALLING).with_columns(golden=pl.lit(None, pl.Float64))
+    found = judged_runs(unknown, control="offline", tolerance=0.02)
+    assert found.select("verdict", "golden_end", "proxy_change").row(0) == (None, None, None)
+    names = ["proxy_end", "ratio_end", "proxy_deviation"]
+    assert found.select(names).equals(known.select(names))
+
+
+def test_a_run_without_its_control_is_refused():
     with pytest.raises(ValueError, match=r"seeds \[0\] have no run of the control 'online'"):
         judged_runs(curve(FALLING, FALLING), control="online", tolerance=0.02)

@@ -10,7 +10,7 @@ from preflow.divergence.distribution import Fitted, NotFitted, fit_distribution
 from preflow.divergence.evaluation import NAMES
 from preflow.divergence.rewards import MeanVariance, load_reward
 from preflow.divergence.schemas import PredictedDivergence
-from preflow.divergence.scores import auroc
+from preflow.evaluation import auroc
 from tests.preflow.divergence.conftest import SIZES, drawn_taste, voted
 
 HOW = {

@@ -10,7 +10,8 @@ from torch.nn.functional import softplus
 
 from preflow.divergence.mean_variance import kl_loss, log_bins
 from preflow.divergence.models import MODELS, Recipe, VotedPairs, fit_model
-from preflow.divergence.scores import auroc, best_weight, diverging_score, gap_and_spread
+from preflow.divergence.scores import best_weight, diverging_score, gap_and_spread
+from preflow.evaluation import auroc
 from preflow.world.taste import draw_taste, without_content
 
 SEEDS = range(8)

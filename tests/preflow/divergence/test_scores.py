@@ -4,7 +4,8 @@ import torch
 
 from preflow.divergence.rewards import MeanVariance
 from preflow.divergence.schemas import PredictedDivergence
-from preflow.divergence.scores import auroc, best_weight, diverging_score, predicted_divergence
+from preflow.divergence.scores import best_weight, diverging_score, predicted_divergence
+from preflow.evaluation import auroc
 
 IDS = [f"{number:032x}" for number in range(20)]
 
