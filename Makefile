@@ -11,11 +11,19 @@ export DVC_NO_ANALYTICS := 1
 export GX_ANALYTICS_ENABLED := false
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: run test claims lint ui lock clean
+.PHONY: run feedback studies test claims lint ui lock clean
 
 run: $(READY) ## refine what params.yaml names, and say where the report is
+	$(MAKE) --no-print-directory --jobs 2 feedback studies
 	dvc repro
 	@echo; echo "The report: $(CURDIR)/reports/report.html"
+
+# These two share no stage, so they run beside each other; what reads both is left to the last `dvc repro`.
+feedback: $(READY)
+	dvc --wait-for-lock repro compare sort_out judge_audit training_data
+
+studies: $(READY)
+	dvc --wait-for-lock repro measure_concepts report_hacking
 
 test: $(READY) ## the whole test suite
 	python -m pytest -n 2 -q

@@ -36,6 +36,7 @@ def report(
     concept_intake: dict[str, Any],
     concept_report: dict[str, Any],
     concept_flip_rates: pl.LazyFrame,
+    hacking_report: dict[str, Any],
 ) -> str:
     """What came in, what was refused and why, how people agree, which pairs to look at, what treatments are worth."""
     from preflow.report import render_report
@@ -69,6 +70,7 @@ def report(
         concept_intake=concept_intake,
         concept_report=concept_report,
         concept_flip_rates=concept_flip_rates.collect(),
+        hacking=hacking_report,
         table_links={name: f"../data/{place}" for name, place in TABLES.items()},
     )
 
@@ -98,6 +100,7 @@ TABLES = {
     "reasons for divergence": "divergence/divergence_reasons.parquet",
     "concept labels to doubt": "concepts/doubted_concept_labels.parquet",
     "concept bottlenecks measured": "concepts/concept_scores.parquet",
+    "distillation, run by run": "distil/distil_runs.parquet",
     "training data": "exports/training_data/README.md",
     "validation of every table": "../reports/data_docs/index.html",
 }

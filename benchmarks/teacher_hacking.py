@@ -18,7 +18,6 @@ import typer
 from preflow.distil.advice import advice, remedy_effects
 from preflow.distil.alarm_evaluation import alarm_evaluation, stop_evaluation
 from preflow.distil.divergences import FORWARD_KL, Loss
-from preflow.distil.diversity import diversity
 from preflow.distil.monitor import SIGNALS, Alarm, calibrated, signals
 from preflow.distil.ngram import Language
 from preflow.distil.regimes import Recipe, Regime
@@ -26,7 +25,6 @@ from preflow.distil.report import regime_summary
 from preflow.distil.runs import Study
 from preflow.distil.seed_intervals import mean_over_seeds
 from preflow.distil.small_language import FineTuning, Sizes, SmallLanguage
-from preflow.distil.states import training_states
 from preflow.distil.targets import truncation_error
 from preflow.distil.verdicts import judged_runs
 
@@ -194,18 +192,16 @@ def regime_rows(judged: pl.DataFrame, curves: pl.DataFrame) -> list[dict[str, An
     return rows
 
 
-def data_rows(seed: int) -> list[dict[str, Any]]:
-    """Diversity of the offline data of a seed, and what storing the teacher's top k costs on it."""
-    study, rows = made(seed), []
-    prompts = study.family.prompts(study.data, seed=seed, split="distillation")
-    for one in (one for one in ALARMED if not one.online):
-        states = training_states(
-            study.teacher[seed], study.student[seed], prompts[: one.prompts], generations=one.generations,
-            student_share=0.0, top_k=None, generator=torch.Generator().manual_seed(seed),
-        )  # fmt: skip
-        found = diversity(states.responses, generations=one.generations, orders=(2, 3))
-        rows.append({"regime": one.name} | {name: f"{value:.3g}" for name, value in found.items()})
-    return rows
+def data_rows(epochs: pl.DataFrame) -> list[dict[str, Any]]:
+    """Diversity of the offline data, means over seeds."""
+    names = ("distinct_responses", "distinct_2", "overlap_2")
+    offline = [one for one in ALARMED if not one.online]
+    means = {one.name: epochs.filter(regime=one.name).select(pl.mean(*names).round(3)).row(0) for one in offline}
+    return [
+        {"regime": one.name, "prompts": one.prompts, "generations": one.generations}
+        | dict(zip(names, means[one.name], strict=True))
+        for one in offline
+    ]
 
 
 def truncation_rows(seed: int) -> list[dict[str, Any]]:
@@ -280,7 +276,7 @@ def tables(folder: Path) -> None:
             f"\nA prompt costs {cost:g} responses: {advice(effects, prompt_cost=cost).text}" for cost in (1, 1000)
         )
     )
-    markdown("Diversity of the data, seed 0", data_rows(0))
+    markdown("Diversity of the data", data_rows(read(folder, "epochs", SEEDS)))
     markdown("Truncation, seed 0", truncation_rows(0))
 
 

@@ -207,6 +207,49 @@ def intervention_lines(curves: pl.DataFrame, *, baseline: str) -> Spec:
     return _finish(chart, "Task accuracy after concepts are corrected, by loss and order of correction.", height=240)
 
 
+def distance_curves(bands: pl.DataFrame, *, baseline: str, control: str) -> Spec:
+    """Golden (solid) and proxy (dashed) distance along the baseline's (orange) and the online control's runs (blue).
+
+    `bands` is that of `preflow.distil.report.curve_bands`, with 95 % intervals over seeds. Without an oracle there is
+    no golden distance to draw.
+    """
+    shown = bands.filter(pl.col("distance").is_in(["golden", "proxy"]) & pl.col("regime").is_in([baseline, control]))
+    hues = alt.Scale(domain=[baseline, control], range=[ORANGE, BLUE])
+    base = alt.Chart(shown).encode(
+        x=alt.X("update:Q", title="updates", axis=alt.Axis(tickCount=6, grid=False)),
+        y=alt.Y("mean:Q", title="nats a response", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5)),
+        color=alt.Color("regime:N", scale=hues, legend=alt.Legend(orient="top", title=None)),
+        detail="distance:N",
+    )
+    spans = base.mark_area(opacity=0.15).encode(y="low:Q", y2="high:Q")
+    dashes = alt.StrokeDash("distance:N", scale=alt.Scale(domain=["golden", "proxy"], range=[[1, 0], [4, 3]]))
+    lines = base.mark_line(strokeWidth=1.5).encode(strokeDash=dashes.legend(orient="top", title=None))
+    return _finish(spans + lines, "Golden and proxy distance along training, offline and online.", height=240)
+
+
+def proxy_golden(bands: pl.DataFrame, *, baseline: str, control: str) -> Spec:
+    """Golden against proxy distance along the runs of every regime, a point at the end; means over seeds.
+
+    A line that turns up while it still goes left is teacher hacking. The baseline is orange, the control blue.
+    """
+    if "golden" not in bands["distance"]:
+        return _note("there is no oracle to measure the golden distance with")
+    plane = bands.pivot("distance", index=["regime", "update"], values="mean")
+    kind = pl.when(pl.col("regime").is_in([baseline, control])).then("regime").otherwise(pl.lit("others"))
+    rows = plane.filter(pl.col("update") > 0).select("regime", "update", "golden", "proxy", kind=kind)
+    hues = alt.Scale(domain=[baseline, control, "others"], range=[ORANGE, BLUE, GREY])
+    axes = {
+        "x": alt.X("proxy:Q", title="proxy: distance to the teacher", scale=alt.Scale(zero=False)),
+        "y": alt.Y("golden:Q", title="golden: distance to the oracle", scale=alt.Scale(zero=False)),
+        "color": alt.Color("kind:N", scale=hues, legend=alt.Legend(orient="top", title=None)),
+        "detail": "regime:N",
+    }
+    lines = alt.Chart(rows).mark_line(strokeWidth=1.5).encode(**axes, order="update:Q")
+    ends = rows.sort("update").group_by("regime", maintain_order=True).last()
+    points = alt.Chart(ends).mark_point(filled=True, size=40, opacity=1).encode(**axes)
+    return _finish(lines + points, "Golden against proxy distance along training, by regime.", height=240)
+
+
 def _bin_edges(values: np.ndarray) -> np.ndarray:
     """Edges of equal bins: one a value where the values are few whole numbers, otherwise at most `MAX_BINS`."""
     if values.size == 0:

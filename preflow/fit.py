@@ -29,11 +29,12 @@ def fit(
     batches: Iterable[Tensor],
     *,
     lr: float,
-    after_step: Callable[[int], None] | None = None,
+    after_step: Callable[[int], bool | None] | None = None,
 ) -> None:
     """Minimise with Adam the mean of `losses(rows)`, [batch], over `batches` of row numbers, in the order they come.
 
-    `after_step` is told the number of the step just made, from 1; that is where checkpoints are evaluated.
+    `after_step` is told the number of the step just made, from 1; that is where checkpoints are evaluated, and where it
+    says true nothing more is trained.
 
     Raises
     ------
@@ -48,5 +49,5 @@ def fit(
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
-        if after_step is not None:
-            after_step(step)
+        if after_step is not None and after_step(step):
+            return

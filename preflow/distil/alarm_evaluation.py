@@ -38,20 +38,25 @@ def stop_evaluation(
 ) -> dict[str, dict[str, float | int | None]]:
     """By regime: `runs`, `stopped`, and over all its runs the mean golden rise that was `avoidable` and `recovered`.
 
-    Both are in nats a response; `share` is the second over the first, null where no run has a rise.
+    Both are in nats a response; `share` is the second over the first, null where no run has a rise. Without an oracle
+    all three are null.
     """
     result: dict[str, dict[str, float | int | None]] = {}
     for (regime,), part in curves.group_by("regime", maintain_order=True):
-        rows = []
-        for run in part.sort("seed", "update").partition_by("seed", maintain_order=True):
-            at = replayed(run, EarlyStop(ratio_below=alarm.ratio_below, slope_share=slope_share))
-            rows.append((at is not None, *recovered(run, at)))
-        stopped, gained, avoidable = np.array(rows, dtype=float).T
-        result[str(regime)] = {
-            "runs": len(rows),
-            "stopped": int(stopped.sum()),
-            "avoidable": float(avoidable.mean()),
-            "recovered": float(gained.mean()),
-            "share": float(gained.sum() / avoidable.sum()) if avoidable.sum() > 0 else None,
-        }
+        runs = part.sort("seed", "update").partition_by("seed", maintain_order=True)
+        stop = {"ratio_below": alarm.ratio_below, "slope_share": slope_share}
+        stops = [replayed(run, EarlyStop(**stop)) for run in runs]
+        counts = {"runs": len(runs), "stopped": sum(at is not None for at in stops)}
+        result[str(regime)] = counts | _worth(runs, stops)
     return result
+
+
+def _worth(runs: list[pl.DataFrame], stops: list[int | None]) -> dict[str, float | None]:
+    if any(run["golden"].null_count() for run in runs):
+        return dict.fromkeys(("avoidable", "recovered", "share"))
+    gained, avoidable = np.array([recovered(run, at) for run, at in zip(runs, stops, strict=True)]).T
+    return {
+        "avoidable": float(avoidable.mean()),
+        "recovered": float(gained.mean()),
+        "share": float(gained.sum() / avoidable.sum()) if avoidable.sum() > 0 else None,
+    }

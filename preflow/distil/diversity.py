@@ -21,7 +21,7 @@ def diversity(responses: Tensor, *, generations: int, orders: Sequence[int]) -> 
 
     Returns
     -------
-    `prompts`, `generations`, `responses`; `distinct_responses`, the share of responses that differ from all before;
+    `distinct_responses`, the share of responses that differ from all before;
     `distinct_n` and `overlap_n` for n of `orders`: distinct-n, and the mean of the self-BLEU precision of order n.
 
     Raises
@@ -32,12 +32,7 @@ def diversity(responses: Tensor, *, generations: int, orders: Sequence[int]) -> 
     rows: list[Tokens] = [tuple(token for token in row if token != PAD) for row in responses.tolist()]
     if not rows or len(rows) % generations:
         raise ValueError(f"{len(rows)} responses are no multiple of {generations} generations; give all of each prompt")
-    found = {
-        "prompts": len(rows) / generations,
-        "generations": float(generations),
-        "responses": float(len(rows)),
-        "distinct_responses": len(set(rows)) / len(rows),
-    }
+    found = {"distinct_responses": len(set(rows)) / len(rows)}
     groups = [rows[start : start + generations] for start in range(0, len(rows), generations)]
     for order in orders:
         grams = [gram for row in rows for gram in ngrams(row, order)]

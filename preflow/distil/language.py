@@ -5,11 +5,14 @@ with PAD after the last token of a shorter one.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from preflow.fit import fit
 
 PAD = -1
 
@@ -35,6 +38,27 @@ class LanguageModel(nn.Module, ABC):
     def sample(self, prompts: Any, generator: torch.Generator) -> Tensor:
         """One response to each prompt, [n, T]."""
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
+    def fit(
+        self,
+        losses: Callable[[Tensor], Tensor],
+        batches: Iterable[Tensor],
+        *,
+        steps: int,  # noqa: ARG002
+        batch_size: int,  # noqa: ARG002
+        lr: float,
+        after_step: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Train on the mean of `losses(rows)`, [batch], of each of `steps` batches; see `preflow.fit.fit`.
+
+        A batch is asked for when its update begins, and none after `after_step` said true.
+        """
+        fit(self, losses, batches, lr=lr, after_step=after_step)
+
     @abstractmethod
     def save_pretrained(self, folder: Path) -> None:
         """Write everything that makes the model again."""
@@ -48,8 +72,8 @@ def require_same_vocabulary(*models: LanguageModel) -> None:
     ValueError
         The vocabularies differ.
     """
-    found = list(dict.fromkeys(model.vocabulary for model in models))
-    if len(found) > 1:
+    if len({model.vocabulary for model in models}) > 1:
+        found = [f"{model.name} has {model.vocabulary}" for model in models]
         raise ValueError(
             f"token-level losses need one vocabulary, and these differ: {found}; take models with the same tokenizer"
         )

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import polars as pl
+import torch
 
+from preflow.distil.divergences import FORWARD_KL
 from preflow.distil.early_stopping import EarlyStop
 from preflow.distil.family import Family
 from preflow.distil.language import LanguageModel
@@ -14,6 +17,7 @@ from preflow.distil.regimes import Recipe, Regime
 from preflow.distil.seeded import Seeded
 from preflow.distil.seeds import generator
 from preflow.distil.states import held_out_states
+from preflow.distil.targets import truncation_error
 from preflow.distil.training import Distilled, HeldOut, Monitor, distil
 
 
@@ -51,6 +55,18 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class Students:
+    """Of each regime, the student of the first seed."""
+
+    models: dict[str, LanguageModel]
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write each into a folder with the name of its regime."""
+        for name, model in self.models.items():
+            model.save_pretrained(folder / name)
+
+
+@dataclass(frozen=True)
 class Runs:
     """What came of the runs."""
 
@@ -58,8 +74,7 @@ class Runs:
     """`DistilCurve`."""
     epochs: pl.DataFrame
     """`DistilEpochs`."""
-    students: dict[str, LanguageModel]
-    """Of each regime, the student of the first seed."""
+    students: Students
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +107,17 @@ class Study:
             found[seed] = HeldOut(proxy, golden)
         return found
 
+    def storage_error(self, *, top_k: int) -> dict[str, float]:
+        """What storing `top_k` tokens of the teacher's distributions costs, on held-out prompts of the first seed.
+
+        See `truncation_error`; the student is the start, the loss the forward KL.
+        """
+        seed = next(iter(self.teacher))
+        states, student = self.measured_on[seed].proxy, self.student[seed]
+        with torch.no_grad():
+            own = student.logprobs(states.prompts, states.responses)
+        return truncation_error(states.targets.full().to(own.device), own, states.responses, FORWARD_KL, top_k=top_k)
+
     def run(self, regime: Regime, *, seed: int, monitor: Monitor | None = None) -> Distilled:
         """One run of one seed."""
         prompts = self.family.prompts(self.data, seed=seed, split="distillation")
@@ -120,7 +146,8 @@ class Study:
                 monitors = {seed: watch.monitor(alarm) if alarm else None for seed in self.teacher}
                 found[regime.name] = [self.run(regime, seed=seed, monitor=monitors[seed]) for seed in self.teacher]
         curves, epochs = _tables([run for name in found for run in found[name]])
-        return Runs(curves, epochs, {name: runs[0].student for name, runs in found.items()})
+        students = {name: runs[0].student for name, runs in found.items()}
+        return Runs(curves, epochs, Students(students))
 
 
 def _tables(runs: Sequence[Distilled]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -50,6 +50,9 @@ class DistilEpochs(dy.Schema):
     epoch = dy.Int64(primary_key=True, min=0, description="Pass over the prompts, from 0.")
     responses = dy.String(regex="^[0-9a-f]{32}$", description="Digest of all responses in order.")
     new = dy.Float64(min=0, max=1, description="Share of responses that their prompt did not have the time before.")
+    distinct_responses = dy.Float64(min=0, max=1, description="Share of responses that differ from all before.")
+    distinct_2 = dy.Float64(min=0, max=1, description="Distinct bigrams over all bigrams of the responses.")
+    overlap_2 = dy.Float64(min=0, max=1, description="Share of a response's bigrams in others to its prompt, mean.")
 
 
 class DistilRuns(dy.Schema):

@@ -30,7 +30,10 @@ class States:
         """The loss of each of the rows, [m], and, without gradients, KL(reference || student), summed over tokens."""
         own = student.logprobs(self.prompts[rows], self.responses[rows])
         responses, reference = self.responses[rows].to(own.device), self.targets[rows].full().to(own.device)
-        return loss(reference, own, responses), FORWARD_KL(reference, own.detach(), responses)
+        losses = loss(reference, own, responses)
+        if loss == FORWARD_KL:
+            return losses, losses.detach()
+        return losses, FORWARD_KL(reference, own.detach(), responses)
 
     @torch.no_grad()
     def distances(self, student: LanguageModel) -> Tensor:

@@ -1,13 +1,14 @@
 """Supervised fine-tuning on the oracle's responses, which is where both teacher and student come from."""
 
 from copy import deepcopy
+from math import ceil
 from typing import Any, TypeVar
 
 from torch import Tensor
 
 from preflow.distil.divergences import over_tokens, token_logprob
 from preflow.distil.language import LanguageModel
-from preflow.fit import fit, shuffled_batches
+from preflow.fit import shuffled_batches
 
 Model = TypeVar("Model", bound=LanguageModel)
 
@@ -21,5 +22,7 @@ def sft(model: Model, prompts: Any, responses: Tensor, *, epochs: int, batch_siz
         tokens = responses[rows].to(logprobs.device)
         return over_tokens(-token_logprob(logprobs, tokens), tokens)
 
-    fit(trained, losses, shuffled_batches(len(responses), batch_size=batch_size, epochs=epochs, seed=seed), lr=lr)
+    batches = shuffled_batches(len(responses), batch_size=batch_size, epochs=epochs, seed=seed)
+    steps = epochs * ceil(len(responses) / batch_size)
+    trained.fit(losses, batches, steps=steps, batch_size=batch_size, lr=lr)
     return trained

@@ -12,11 +12,12 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from preflow.distil.diversity import diversity
 from preflow.distil.language import LanguageModel, require_same_vocabulary
 from preflow.distil.regimes import Recipe, Regime
 from preflow.distil.schemas import DistilCurve, DistilEpochs
 from preflow.distil.states import States, training_states
-from preflow.fit import fit, shuffled_batches
+from preflow.fit import shuffled_batches
 
 
 class Monitor(Protocol):
@@ -84,13 +85,15 @@ def distil(
     run.measure(0)
     stops = {regime.updates * at // recipe.checkpoints for at in range(1, recipe.checkpoints + 1)}
 
-    def after_step(step: int) -> None:
+    def after_step(step: int) -> bool:
         if step in stops:
             row = run.measure(step)
             if monitor is not None and monitor.update(step, row["train_proxy"], row["proxy"]):
                 run.stopped = step
+        return run.stopped is not None
 
-    fit(run.student, run.losses, run.batches(), lr=recipe.lr, after_step=after_step)
+    how: dict[str, Any] = {"steps": regime.updates, "batch_size": recipe.batch_size, "lr": recipe.lr}
+    run.student.fit(run.losses, run.batches(), after_step=after_step, **how)
     named = {"regime": pl.lit(regime.name), "seed": pl.lit(seed)}
     curve, epochs = (pl.DataFrame(rows).with_columns(**named) for rows in (run.curve, run.epochs))
     return Distilled(run.student, DistilCurve.cast(curve), DistilEpochs.cast(epochs), run.stopped)
@@ -125,7 +128,7 @@ class _Run:
         return losses
 
     def batches(self) -> Iterator[Tensor]:
-        """Rows of each update, until there are as many as the regime says or the monitor stopped the run."""
+        """Rows of each update; online, the responses are drawn when the first batch of a pass is asked for."""
         left = self.regime.updates
         for epoch in count():
             if epoch and self.regime.online:
@@ -134,7 +137,7 @@ class _Run:
             for rows in shuffled_batches(len(self.states), batch_size=size, epochs=1, seed=order):
                 yield rows
                 left -= 1
-                if not left or self.stopped is not None:
+                if not left:
                     return
 
     def measure(self, step: int) -> dict[str, Any]:
@@ -159,7 +162,8 @@ class _Run:
         found = states.fingerprints()
         digest, new = sha256("".join(found).encode()).hexdigest()[:32], sum(one not in self.previous for one in found)
         self.previous = set(found)
-        self.epochs.append({"epoch": epoch, "responses": digest, "new": new / len(found)})
+        varied = diversity(states.responses, generations=self.regime.generations, orders=(2,))
+        self.epochs.append({"epoch": epoch, "responses": digest, "new": new / len(found)} | varied)
         return states
 
     def _seed(self, epoch: int) -> int:

@@ -41,14 +41,36 @@ def sample(
     encoded = encode_prompts(tokenizer, prompts, max_prompt_tokens=max_prompt_tokens)
     if encoded.refused:
         raise ValueError(f"cannot answer {len(encoded.refused)} of {len(prompts)} prompts: {encoded.counts}")
-    responses = [""] * len(prompts)
-    order = sorted(encoded.rows, key=lambda row: (len(encoded.rows[row].ids), row))
+    ids = sample_ids(
+        model,
+        [encoded.rows[row] for row in range(len(prompts))],
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        batch_size=batch_size,
+    )
+    texts: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return texts
+
+
+def sample_ids(
+    model: PreTrainedModel,
+    prompts: Sequence[Prompt],
+    *,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+    batch_size: int,
+) -> list[list[int]]:
+    """As `sample`, from encoded prompts to token ids, each with its end-of-turn token where it came to one."""
+    responses: list[list[int]] = [[] for _ in prompts]
+    order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row].ids), row))
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
         noise = _Gumbel([np.random.default_rng([seed, row]) for row in rows], temperature)
-        ids = _generate(model, [encoded.rows[row] for row in rows], noise, max_new_tokens)
-        for row, text in zip(rows, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
-            responses[row] = text
+        found = _generate(model, [prompts[row] for row in rows], noise, max_new_tokens)
+        for row, ids in zip(rows, found, strict=True):
+            responses[row] = ids
     return responses
 
 
@@ -67,7 +89,7 @@ class _Gumbel(LogitsProcessor):
 def _generate(
     model: PreTrainedModel, prompts: Sequence[Prompt], noise: _Gumbel, max_new_tokens: int
 ) -> list[list[int]]:
-    """Token ids of the responses, without the end-of-turn token."""
+    """Token ids of the responses, up to the end-of-turn token."""
     ends = {prompt.end_of_turn for prompt in prompts}
     width = max(len(prompt.ids) for prompt in prompts)
     filler = min(ends)
@@ -82,4 +104,4 @@ def _generate(
     output = generate(input_ids=ids, attention_mask=mask, generation_config=config, logits_processor=[noise])
     model.train(training)
     rows = output[:, width:].tolist()
-    return [row[: next((i for i, token in enumerate(row) if token in ends), len(row))] for row in rows]
+    return [row[: next((i for i, token in enumerate(row, 1) if token in ends), len(row))] for row in rows]

@@ -10,7 +10,6 @@ processes, and a resumed run goes on with the very next batch.
 
 import math
 import shutil
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +21,11 @@ import torch
 from accelerate import PartialState
 from peft import LoraConfig, get_peft_model
 from torch import Tensor
-from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PreTrainedModel, TrainerCallback
 
 from preflow.lm.chat import Encoded
 from preflow.lm.checkpoints import newest, publish
+from preflow.lm.lean_trainer import LeanTrainer
 from preflow.lm.logprobs import pad, sequence_logprobs
 from preflow.lm.order import Order, training_order
 from preflow.lm.reference import reference_logprobs, weights_key
@@ -202,8 +202,8 @@ def train(
     return Trained(trained.merge_and_unload() if lora_rank else trained, trainer.history())
 
 
-class PolicyTrainer(Trainer):
-    """`transformers.Trainer` on `Example`s in the given order, with any objective and with sealed checkpoints.
+class PolicyTrainer(LeanTrainer):
+    """`LeanTrainer` on `Example`s in the given order, with any objective and with sealed checkpoints.
 
     Besides Trainer's own metrics it logs means since the last log, of a policy: `logp_chosen`, and for pairs
     `logp_rejected`, `margin` (log-ratio, or log-probability where there is no reference, of chosen minus rejected) and
@@ -221,22 +221,8 @@ class PolicyTrainer(Trainer):
         folder: Path | None,
         run: str,
     ) -> None:
-        arguments = TrainingArguments(
-            output_dir=str(aside),
-            num_train_epochs=1,  # the order already holds every pass
-            train_sampling_strategy="sequential",
-            optim="adamw_torch_fused",
-            remove_unused_columns=False,
-            dataloader_pin_memory=torch.cuda.is_available(),
-            ddp_find_unused_parameters=False,
-            logging_nan_inf_filter=False,
-            disable_tqdm=not sys.stderr.isatty(),
-            use_cpu=not torch.cuda.is_available(),  # Trainer refuses bf16 on a CPU unless told that it is one
-            report_to="none",
-            **settings,
-        )
-        super().__init__(model, arguments, train_dataset=examples, data_collator=collate)
-        self.remove_callback(PrinterCallback)
+        settings = {"output_dir": str(aside), **settings}
+        super().__init__(model, settings, train_dataset=examples, data_collator=collate)
         self.loss_is_scaled_for_ga = False
         self.objective: Objective = objective
         self.forward = forward
@@ -256,16 +242,8 @@ class PolicyTrainer(Trainer):
         loss = soft_label_loss(self.objective, pairs).mean()
         return (loss, {}) if return_outputs else loss
 
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:  # noqa: ARG002
-        """Not counted: counting the parameters at every step costs a tiny model more than it tells."""
-        return 0
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log with the means of what was seen since the last log."""
-        if not math.isfinite(logs.get("loss", 0.0)):
-            raise FloatingPointError(
-                f"the loss is {logs['loss']} by step {self.state.global_step}; lower the learning rate"
-            )
         if self.seen:
             means = torch.stack([torch.stack(list(row.values())) for row in self.seen]).mean(0)
             means = self.accelerator.reduce(means, reduction="mean")  # over the processes

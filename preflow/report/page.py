@@ -11,6 +11,7 @@ from preflow.report import sections
 from preflow.report.blocks import Section, number
 from preflow.report.concepts import concepts
 from preflow.report.difficulty import difficulty
+from preflow.report.distil import distillation
 from preflow.report.divergence import divergence
 from preflow.report.treatments import worth
 from preflow.report.triage import judge_section, triage_section
@@ -46,6 +47,7 @@ def render_report(
     concept_intake: Mapping[str, Any],
     concept_report: Mapping[str, Any],
     concept_flip_rates: pl.DataFrame,
+    hacking: Mapping[str, Any],
     table_links: Mapping[str, str],
 ) -> str:
     """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
@@ -80,6 +82,7 @@ def render_report(
         worth(comparison, trained_on),
         triage_section(triage),
         concepts(concept_intake, concept_report, concept_flip_rates),
+        distillation(hacking),
         sections.reading(table_links),
     ]
     return render_page("Feedback report", headline, body)

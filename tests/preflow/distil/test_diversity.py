@@ -8,7 +8,6 @@ from preflow.distil.language import PAD
 def test_diversity_by_hand():
     rows = torch.tensor([[1, 2, 3], [1, 2, 4], [5, 6, 7], [5, 6, 7]])
     found = diversity(rows, generations=2, orders=(1, 2))
-    assert (found["prompts"], found["generations"], found["responses"]) == (2, 2, 4)
     assert found["distinct_responses"] == 0.75
     assert found["distinct_1"] == 7 / 12
     assert found["distinct_2"] == 5 / 8  # 12 23 24 56 67

@@ -155,7 +155,7 @@ def test_runs_of_all_seeds_stop_at_the_alarm_of_the_control_and_need_no_oracle(t
     watch = Watch(control=online.name, false_alarm_rate=0.05, slope_share=0.9)
     runs = with_oracle.runs([offline, online], watch, stop=False)
     assert len(runs.curves) == 2 * 3 * 16
-    assert set(runs.students) == {offline.name, online.name}
+    assert set(runs.students.models) == {offline.name, online.name}
     blind = without.runs([offline, online], watch, stop=False)
     assert blind.curves["golden"].null_count() == len(blind.curves)
     assert blind.curves.drop("golden").equals(runs.curves.drop("golden")), "the oracle only measures"

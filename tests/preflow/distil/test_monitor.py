@@ -31,7 +31,8 @@ def curve(name, seed, golden=1.0, ratio_end=1.0, power=0.5, level=1.0):
 
 def epochs(name, seed, new):
     rows = [{"epoch": at, "responses": f"{at:032x}", "new": value} for at, value in enumerate(new)]
-    return DistilEpochs.cast(pl.DataFrame(rows).with_columns(regime=pl.lit(name), seed=pl.lit(seed)))
+    frame = pl.DataFrame(rows).with_columns(regime=pl.lit(name), seed=pl.lit(seed))
+    return DistilEpochs.cast(frame.with_columns(distinct_responses=1.0, distinct_2=0.5, overlap_2=0.0))
 
 
 def test_signals_of_a_run_by_hand():

@@ -19,7 +19,7 @@ from preflow.treatments.selection import select_easiest
 from preflow.triage.overview import overview
 from preflow.triage.table import triage
 from tests.preflow.comparison.tables import logprobs, no_verdicts, world
-from tests.preflow.report import test_concepts
+from tests.preflow.report import test_concepts, test_distil
 from tests.preflow.triage.test_table import NAMES, SETTINGS, one_pair_a_rule
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -179,6 +179,7 @@ def make_disagreement():
         "triage": make_triage(),
         "concept_intake": test_concepts.COUNTS,
         "concept_report": test_concepts.report(),
+        "hacking": test_distil.report(),
         "concept_flip_rates": test_concepts.rates(),
     }
 
@@ -263,6 +264,7 @@ def empty(inputs):
         "triage": nothing_to_sort_out(),
         "concept_intake": test_concepts.COUNTS,
         "concept_report": test_concepts.report(),
+        "hacking": test_distil.report(),
         "table_links": {},
     }
 
@@ -347,7 +349,7 @@ def test_top_of_the_page_names_every_section_with_its_finding(page):
     contents = page.split("<nav")[1].split("</nav>")[0]
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     findings = re.findall(r'<p class="finding">(.*?)</p>', page)
-    assert len(titles) == len(findings) == 15
+    assert len(titles) == len(findings) == 16
     for title, finding in zip(titles, findings, strict=True):
         assert f"<b>{title}</b>{finding}</a>" in contents
 
