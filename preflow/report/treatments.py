@@ -1,4 +1,4 @@
-"""The report's section of the trained policies: what each treatment is worth; also as a table for a README."""
+"""The report's section of the trained policies: what each treatment is worth."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,16 +43,6 @@ def worth(summary: Record, trained_on: Mapping[str, int]) -> Section:
         return Section("worth", WORTH, f"Not measured: {summary['not_measured']}.", lead)
     blocks: list[Block] = [_worth_table(summary, trained_on), *_differences(summary)]
     return Section("worth", WORTH, _worth_found(summary), lead, [*blocks, *_obedience(summary), *_likelihood(summary)])
-
-
-def markdown_table(summary: Record) -> str:
-    """The table of treatments for a README, in Markdown; a sentence where nothing was measured."""
-    if "not_measured" in summary:
-        return f"Not measured: {summary['not_measured']}."
-    table = _worth_table(summary, {})
-    rule = [":--" if column == "treatment" else "--:" for column in table.columns]
-    lines = [table.columns, rule, *([number(cell) for cell in row] for row in table.rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{table.caption}\n"
 
 
 def _worth_found(summary: Record) -> str:

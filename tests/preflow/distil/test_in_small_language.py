@@ -293,6 +293,6 @@ def test_with_the_oracle_as_teacher_nothing_is_hacked_but_the_ratio_alarm_goes_o
         f"equal to the bit in {runs.height} runs, the joint event in none; but offline the ratio alarm goes off in "
         f"{raised} of {len(offline)} (online the ratio ends at {online:.2f} or more): it sees memorising, not what the "
         "teacher lacks",
-        holds=raised == 0, seeds=len(offline),
+        seeds=len(offline),
     )  # fmt: skip
     assert raised == len(offline)

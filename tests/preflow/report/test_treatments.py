@@ -4,7 +4,7 @@ import pytest
 from preflow.comparison.summary import not_measured, summarise_comparison
 from preflow.report.blocks import NOTHING, Figure, Table, Text
 from preflow.report.page import render_page
-from preflow.report.treatments import markdown_table, worth
+from preflow.report.treatments import worth
 from tests.preflow.comparison.tables import goal_world, logprobs, no_logprobs, no_verdicts, verdicts, world
 
 SETTINGS = {"good_score": 7.0, "rounds": 2000, "seed": 0}
@@ -97,17 +97,6 @@ def test_what_was_not_measured_says_why():
     section = worth(not_measured("no policy was trained, `policies.train` is false"), {})
     assert section.finding == "Not measured: no policy was trained, `policies.train` is false."
     assert not section.blocks
-    assert markdown_table(not_measured("no policy was trained")) == "Not measured: no policy was trained."
-
-
-def test_markdown_table_has_the_rows_of_the_section(summary):
-    lines = markdown_table(summary).split("\n\n")[0].splitlines()
-    table = tables_of(worth(summary, {}))[0]
-    assert len(lines) == 2 + len(table.rows)
-    assert (
-        lines[0] == "| treatment | goal | mean score [95 %] | minus untreated [95 %] | adjusted p | win rate | words |"
-    )
-    assert {line.count("|") for line in lines} == {8}
 
 
 def test_section_renders_to_the_same_bytes(summary):
