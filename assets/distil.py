@@ -156,7 +156,7 @@ def distil_students(
     from preflow.distil.seeded import load_seeded
 
     torch.set_num_threads(distil.threads)
-    family = oracle.models.family()
+    family = oracle.family()
     study = Study(
         family=family,
         data=oracle_data.collect(),

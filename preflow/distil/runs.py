@@ -21,6 +21,9 @@ from preflow.distil.targets import truncation_error
 from preflow.distil.training import Distilled, HeldOut, Monitor, distil
 
 
+STORAGE_SAMPLE = 32  # prompts whose exact distributions are held at once
+
+
 @dataclass(frozen=True, kw_only=True)
 class Watch:
     """How runs are watched without an oracle."""
@@ -92,7 +95,7 @@ class Study:
 
     @cached_property
     def measured_on(self) -> dict[int, HeldOut]:
-        """Held-out states by seed; without an oracle there is no golden distance.
+        """Held-out states by seed, stored as the recipe says; without an oracle there is no golden distance.
 
         Teacher and oracle sample with the same random numbers: from one model they draw the same responses.
         """
@@ -100,23 +103,27 @@ class Study:
         for seed in self.teacher:
             prompts = self.family.prompts(self.data, seed=seed, split="validation")
             proxy, golden = (
-                held_out_states(models[seed], prompts, generator=generator(seed, 4)) if len(models) else None
+                held_out_states(models[seed], prompts, generator=generator(seed, 4), top_k=self.recipe.top_k)
+                if len(models)
+                else None
                 for models in (self.teacher, self.oracle)
             )
             assert proxy is not None  # it is a seed of the teacher
             found[seed] = HeldOut(proxy, golden)
         return found
 
+    @torch.no_grad()
     def storage_error(self, *, top_k: int) -> dict[str, float]:
         """What storing `top_k` tokens of the teacher's distributions costs, on held-out prompts of the first seed.
 
         See `truncation_error`; the student is the start, the loss the forward KL.
         """
         seed = next(iter(self.teacher))
-        states, student = self.measured_on[seed].proxy, self.student[seed]
-        with torch.no_grad():
-            own = student.logprobs(states.prompts, states.responses)
-        return truncation_error(states.targets.full().to(own.device), own, states.responses, FORWARD_KL, top_k=top_k)
+        prompts = self.family.prompts(self.data, seed=seed, split="validation")
+        some = prompts[torch.arange(min(len(prompts), STORAGE_SAMPLE))]
+        responses = self.teacher[seed].sample(some, generator(seed, 4))
+        exact, own = (models[seed].logprobs(some, responses) for models in (self.teacher, self.student))
+        return truncation_error(exact, own, responses.to(own.device), FORWARD_KL, top_k=top_k)
 
     def run(self, regime: Regime, *, seed: int, monitor: Monitor | None = None) -> Distilled:
         """One run of one seed."""

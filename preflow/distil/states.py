@@ -60,9 +60,11 @@ def states_along(reference: LanguageModel, prompts: Any, responses: Tensor, *, t
     return States(prompts, responses, Targets(logprobs, tokens, parts[0].vocabulary))
 
 
-def held_out_states(reference: LanguageModel, prompts: Any, *, generator: torch.Generator) -> States:
+def held_out_states(
+    reference: LanguageModel, prompts: Any, *, generator: torch.Generator, top_k: int | None = None
+) -> States:
     """One response of the reference itself to each prompt: the teacher's for proxy, the oracle's for golden."""
-    return states_along(reference, prompts, reference.sample(prompts, generator), top_k=None)
+    return states_along(reference, prompts, reference.sample(prompts, generator), top_k=top_k)
 
 
 def training_states(

@@ -1,5 +1,8 @@
 """The stages of a distillation, called as the plain functions they are, on models that are made in a second."""
 
+import json
+
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -7,6 +10,7 @@ from assets.distil import DistilParams, distil_students, report_hacking
 from assets.oracle import OracleParams, teach
 from pipelines import ROOT
 from pipelines.graph import Graph
+from preflow.distil.prompt_sources import world_prompts
 from preflow.distil.schemas import DistilCurve, DistilEpochs, DistilRuns, OracleData
 
 GRAPH = Graph(ROOT)
@@ -62,7 +66,7 @@ def test_every_regime_and_seed_is_a_run_and_the_first_seeds_students_are_kept(ta
     distilled["distilled_student"].save_pretrained(tmp_path)
     names = {one["name"] for one in DISTIL["regimes"]}
     assert {path.name for path in tmp_path.iterdir()} == names
-    load = oracle_params().models.family().load
+    load = oracle_params().family().load
     assert load(tmp_path / "offline_60").language.vocabulary == 20
 
 
@@ -89,6 +93,42 @@ def test_early_stopping_leaves_the_control_alone(taught, distilled):
     whole = distilled["distil_curves"].collect()
     assert stopped.filter(regime="online_teacher").equals(whole.filter(regime="online_teacher"))
     assert len(stopped) <= len(whole)
+
+
+def own_teacher(folder):
+    """Transformers without an oracle, on prompts of a file."""
+    rng, file = np.random.default_rng(0), folder / "prompts.jsonl"
+    file.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in world_prompts(40, rng)))
+    as_it_is = {"model": "world:tiny", "epochs": 0, "batch_size": 20, "lr": 1e-3}
+    running = {"max_prompt_tokens": 40, "max_response_tokens": 6, "sampling_batch": 64, "micro_batch_size": None}
+    models = {
+        "kind": "transformers", "oracle": None, "oracle_seed": 0, "teacher": as_it_is, "student": as_it_is,
+        "prompts_from": "file", "prompts": {"oracle": 1, "distillation": 20, "validation": 20},
+        "running": running | {"bf16": False}, "cache": str(folder),
+    }  # fmt: skip
+    return OracleParams(**ORACLE | {"models": models, "prompts_file": str(file)})
+
+
+def test_a_teacher_of_ones_own_goes_through_the_same_stages_without_an_oracle(tmp_path):
+    params = own_teacher(tmp_path)
+    taught = outputs(teach(oracle=params))
+    assert taught["oracle_data"].select("response").collect()["response"].null_count() == 3 * 40
+    for name in ("oracle_model", "teacher_model", "student_init"):
+        taught[name].save_pretrained(tmp_path / name)
+        taught[name] = tmp_path / name
+    assert [path.name for path in (tmp_path / "teacher_model").glob("seed-*")] == ["seed-0"], "all seeds share it"
+    some = [one | {"prompts": 20} for one in DISTIL["regimes"] if one["name"] in ("offline_60", "online_teacher")]
+    how = distil_params(regimes=some, updates=10, lr=1e-2)
+    found = outputs(distil_students(**taught, oracle=params, distil=how))
+    curves = DistilCurve.validate(found["distil_curves"].collect())
+    assert len(curves) == 2 * 3 * 11 == curves["golden"].null_count()
+    given = {name: found[name] for name in ("distil_curves", "distil_epochs", "teacher_storage")}
+    reported = outputs(report_hacking(**given, distil=how))
+    assert reported["distil_runs"].collect()["verdict"].null_count() == 6
+    report = reported["hacking_report"]
+    assert not report["oracle"]
+    assert report["regimes"]["offline_60"]["golden_end"] is None
+    assert "proxy distance" in report["advice"]["text"]
 
 
 @pytest.mark.parametrize(
