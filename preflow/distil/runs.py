@@ -20,7 +20,6 @@ from preflow.distil.states import held_out_states
 from preflow.distil.targets import truncation_error
 from preflow.distil.training import Distilled, HeldOut, Monitor, distil
 
-
 STORAGE_SAMPLE = 32  # prompts whose exact distributions are held at once
 
 

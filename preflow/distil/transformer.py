@@ -19,7 +19,7 @@ from preflow.distil.language import PAD, LanguageModel
 from preflow.lm.chat import Encoded, Prompt, encode, encode_prompts
 from preflow.lm.generate import sample_ids
 from preflow.lm.lean_trainer import minimise
-from preflow.lm.logprobs import _head_only_where, pad
+from preflow.lm.logprobs import head_only_where, pad
 from preflow.policies.policy import Policy, load_policy
 
 
@@ -98,7 +98,7 @@ class Transformer(LanguageModel):
             for prompt, tokens in zip(self._encoded(prompts), ids, strict=True)
         ]
         input_ids, predicts = (tensor.to(self.model.device) for tensor in pad(joined))
-        with _head_only_where(self.model, predicts):
+        with head_only_where(self.model, predicts):
             logits = self.model(input_ids=input_ids, use_cache=False).logits
         found = log_softmax(logits.float(), -1)
         there = (responses != PAD).to(found.device)

@@ -5,12 +5,11 @@ softmax(logits / temperature), and the noise of a prompt is drawn from a generat
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerFast
 
 from preflow.lm.chat import Messages, Prompt, encode_prompts
 
@@ -74,34 +73,53 @@ def sample_ids(
     return responses
 
 
-class _Gumbel(LogitsProcessor):
+class _Gumbel:
+    """Draws the next token of each row from the row's own generator."""
+
     def __init__(self, generators: Sequence[np.random.Generator], temperature: float) -> None:
         self.generators, self.temperature = generators, temperature
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG002
+    def drawn(self, logits: Tensor, rows: Sequence[int]) -> Tensor:
+        """One token a row, [n], of logits [n, V]."""
         if self.temperature == 0:
-            return scores
-        noise = np.stack([generator.gumbel(size=scores.shape[1]) for generator in self.generators])
-        return scores.float() / self.temperature + torch.from_numpy(noise.astype(np.float32)).to(scores.device)
+            return logits.argmax(-1)
+        noise = np.stack([self.generators[row].gumbel(size=logits.shape[1]) for row in rows])
+        noisy = logits.float() / self.temperature + torch.from_numpy(noise.astype(np.float32)).to(logits.device)
+        return noisy.argmax(-1)
 
 
 @torch.no_grad()
 def _generate(
     model: PreTrainedModel, prompts: Sequence[Prompt], noise: _Gumbel, max_new_tokens: int
 ) -> list[list[int]]:
-    """Token ids of the responses, up to the end-of-turn token."""
-    ends = {prompt.end_of_turn for prompt in prompts}
-    width = max(len(prompt.ids) for prompt in prompts)
-    filler = min(ends)
-    ids = torch.tensor([[filler] * (width - len(p.ids)) + list(p.ids) for p in prompts], device=model.device)
-    mask = torch.tensor([[0] * (width - len(p.ids)) + [1] * len(p.ids) for p in prompts], device=model.device)
-    config = GenerationConfig(
-        max_new_tokens=max_new_tokens, do_sample=False, eos_token_id=sorted(ends), pad_token_id=filler
-    )
+    """Token ids of the responses, up to the end-of-turn token; a row that came to it leaves the batch."""
     training = model.training
     model.eval()
-    generate: Any = model.generate  # a mixin's method that mypy takes for a tensor
-    output = generate(input_ids=ids, attention_mask=mask, generation_config=config, logits_processor=[noise])
+    ids, mask = (tensor.to(model.device) for tensor in _padded_left(prompts))
+    positions, cache = (mask.cumsum(1) - 1).clamp(min=0), DynamicCache(config=model.config)
+    ends = torch.tensor([prompt.end_of_turn for prompt in prompts], device=model.device)
+    responses: list[list[int]] = [[] for _ in prompts]
+    rows = torch.arange(len(prompts), device=model.device)
+    for _ in range(max_new_tokens):
+        logits = model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, cache=cache, logits_to_keep=1
+        ).logits[:, -1]
+        tokens = noise.drawn(logits, rows.tolist())
+        for row, token in zip(rows.tolist(), tokens.tolist(), strict=True):
+            responses[row].append(token)
+        left = (tokens != ends[rows]).nonzero()[:, 0]
+        if len(left) == 0:
+            break
+        if len(left) < len(rows):
+            cache.batch_select_indices(left)
+        rows, ids, mask = rows[left], tokens[left, None], torch.nn.functional.pad(mask[left], (0, 1), value=1)
+        positions = positions[left, -1:] + 1
     model.train(training)
-    rows = output[:, width:].tolist()
-    return [row[: next((i for i, token in enumerate(row, 1) if token in ends), len(row))] for row in rows]
+    return responses
+
+
+def _padded_left(prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
+    """Token ids and where they are, int64 [n, T]."""
+    width = max(len(prompt.ids) for prompt in prompts)
+    ids = torch.tensor([[prompt.end_of_turn] * (width - len(prompt.ids)) + list(prompt.ids) for prompt in prompts])
+    return ids, torch.tensor([[0] * (width - len(prompt.ids)) + [1] * len(prompt.ids) for prompt in prompts])

@@ -127,7 +127,8 @@ class _RowsTrainer(LeanTrainer):
             self.rows = next(self.batches)
         rows = self.rows.tensor_split(self.parts)[part]
         if len(rows):
-            loss = self.losses(rows).sum() / len(self.rows)
+            with self.accelerator.autocast():  # Trainer has it around the model's forward pass alone
+                loss = self.losses(rows).sum() / len(self.rows)
         else:  # the last batch of a pass may have fewer rows than there are micro-batches
             loss = 0.0 * next(parameter for parameter in model.parameters() if parameter.requires_grad).sum()
         return (loss, {}) if return_outputs else loss

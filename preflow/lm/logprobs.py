@@ -88,7 +88,7 @@ def token_logprobs(model: torch.nn.Module, input_ids: Tensor, predicts: Tensor) 
     The whole model is called, so a wrapper (DDP, FSDP, peft) sees the forward pass it expects.
     """
     targets = input_ids.roll(-1, dims=1)[predicts]
-    with _head_only_where(extract_model_from_parallel(model), predicts):
+    with head_only_where(extract_model_from_parallel(model), predicts):
         logits = model(input_ids=input_ids, use_cache=False).logits
     return -cross_entropy(logits.float(), targets, reduction="none")
 
@@ -100,7 +100,7 @@ def sequence_logprobs(model: torch.nn.Module, input_ids: Tensor, predicts: Tenso
 
 
 @contextmanager
-def _head_only_where(model: PreTrainedModel, mask: Tensor) -> Iterator[None]:
+def head_only_where(model: PreTrainedModel, mask: Tensor) -> Iterator[None]:
     """Inside, the output head sees hidden states [B, T, H] at `mask` alone, [N, H]; so logits are [N, V]."""
     handle = model.get_output_embeddings().register_forward_pre_hook(lambda _, args: (args[0][mask],))
     try:
