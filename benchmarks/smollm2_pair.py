@@ -48,7 +48,6 @@ def first_layers(teacher: Path, folder: Path) -> Path:
         policy = load_policy(teacher, chat_template=None)
         policy.model.model.layers = policy.model.model.layers[:LAYERS]
         policy.model.config.num_hidden_layers = LAYERS
-        policy.model.config.layer_types = None
         Policy(policy.model, policy.tokenizer).save_pretrained(folder)
     return folder
 

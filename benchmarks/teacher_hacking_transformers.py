@@ -2,15 +2,12 @@
 
 `python -m benchmarks.teacher_hacking_transformers runs FOLDER` teaches the oracle and trains every regime for SEEDS;
 `python -m benchmarks.teacher_hacking_transformers tables FOLDER` prints the tables of
-docs/teacher_hacking_transformers.md as Markdown; `... pair FOLDER` distils SmolLM2-135M-Instruct, without an oracle,
-into its own first layers, on questions about Python's topics of help.
+docs/teacher_hacking_transformers.md as Markdown.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from pydoc_data.topics import topics
 
 import polars as pl
 import torch
@@ -19,7 +16,7 @@ import typer
 from benchmarks.teacher_hacking import FALSE_ALARM_RATE, SLOPE_SHARE, markdown, read, regime_rows
 from preflow.distil.advice import remedy_effects
 from preflow.distil.alarm_evaluation import stop_evaluation
-from preflow.distil.monitor import calibrated, run_signals, signals
+from preflow.distil.monitor import calibrated, signals
 from preflow.distil.regimes import Recipe, Regime
 from preflow.distil.runs import Study
 from preflow.distil.small_language import Sizes
@@ -27,7 +24,6 @@ from preflow.distil.transformer import Running
 from preflow.distil.transformers_family import ModelTuning, Transformers
 from preflow.distil.verdicts import judged_runs
 from preflow.policies.policy import Policy
-from preflow.policies.start import start_policy
 from preflow.world.recipe import DEFAULT_WORLD, taught_policies
 from preflow.world.tokenizer import world_tokenizer
 
@@ -41,6 +37,8 @@ RECIPE = Recipe(batch_size=30, lr=1e-3, checkpoints=12)
 UPDATES = 200
 SEEDS = (10, 11, 12)  # looked at once; the setting is from seeds 0 and 1
 TOLERANCE = 0.02
+MAP_EPOCHS, MAP_PROMPTS, MAP_SEEDS = (8, 11, 14), (15, 30, 60), (0, 1, 2)
+MAP_RECIPE, MAP_UPDATES = replace(RECIPE, lr=5e-4), 300
 
 
 def regime(name: str, prompts: int, generations: int, *, online: bool) -> Regime:
@@ -86,41 +84,28 @@ def trained(given: Transformers, seed: int) -> Iterator[tuple[pl.DataFrame, pl.D
         yield found.curve, found.epochs
 
 
-PAIR_SIZES = Sizes(oracle=0, distillation=24, validation=12)
-PAIR_RUNNING = Running(
-    max_prompt_tokens=64, max_response_tokens=16, sampling_batch=36, micro_batch_size=None, bf16=False
-)
-PAIR_RECIPE = Recipe(batch_size=12, lr=1e-4, checkpoints=10, top_k=64)
-PAIR_REGIME = Regime(name="offline_24", prompts=24, generations=1, updates=20, online=False, student_share=0.0)
-FIRST_LAYERS = 4
-
-
-def first_layers(teacher: str, folder: Path) -> Path:
-    """A folder with the first layers of a model, its embeddings and its head."""
-    policy = start_policy(teacher, chat_template=None, seed=0, cache=folder)
-    policy.model.model.layers = policy.model.model.layers[:FIRST_LAYERS]
-    policy.model.config.num_hidden_layers = FIRST_LAYERS
-    policy.save_pretrained(folder / "first_layers")
-    return folder / "first_layers"
-
-
-def pair_study(folder: Path) -> Study:
-    """SmolLM2 as teacher and its first layers as student, both as they are."""
-    teacher, prompts = "package:SmolLM2-135M-Instruct", folder / "prompts.jsonl"
-    asked = (f"What does Python's help say about {topic}?" for topic in sorted(topics))
-    prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in asked))
-    given = Transformers(
-        oracle_model=None, oracle_seed=0, teacher_tuning=replace(TEACHER, model=teacher, epochs=0),
-        student_tuning=replace(STUDENT, model=str(first_layers(teacher, folder)), epochs=0),
-        prompts_file=prompts, sizes=PAIR_SIZES, running=PAIR_RUNNING, cache=folder,
-    )  # fmt: skip
-    oracle = given.oracle([0])
-    data = given.data(oracle, [0])
-    teachers, students = given.teacher(data), given.student(data)
-    return Study(family=given, data=data, oracle=oracle, teacher=teachers, student=students, recipe=PAIR_RECIPE)
+def mapped(given: Transformers, epochs: int, seed: int) -> pl.DataFrame:
+    """Curves of a seed with a teacher of so many epochs, offline on each of MAP_PROMPTS and online."""
+    taught = replace(given, teacher_tuning=replace(TEACHER, epochs=epochs))
+    made = replace(study(taught, seed), recipe=MAP_RECIPE)
+    offline = [regime(f"offline_{prompts}", prompts, 1, online=False) for prompts in MAP_PROMPTS]
+    runs = [made.run(replace(one, updates=MAP_UPDATES), seed=seed).curve for one in (*offline, ONLINE)]
+    return pl.concat(runs).with_columns(teacher_epochs=pl.lit(epochs))
 
 
 app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def regime_map(folder: Path) -> None:
+    """Print where offline runs hack: how long the teacher was taught against how many prompts, at half the rate."""
+    torch.set_num_threads(1)
+    given, file = family(taught_oracle(folder / "oracle")), folder / "map.parquet"
+    if not file.exists():
+        pl.concat([mapped(given, epochs, seed) for epochs in MAP_EPOCHS for seed in MAP_SEEDS]).write_parquet(file)
+    for (epochs,), curves in pl.read_parquet(file).group_by("teacher_epochs", maintain_order=True):
+        judged = judged_runs(curves.drop("teacher_epochs"), control=ONLINE.name, tolerance=TOLERANCE)
+        markdown(f"Teacher of {epochs} epochs", regime_rows(judged, curves))
 
 
 @app.command()
@@ -153,17 +138,6 @@ def tables(folder: Path) -> None:
     others = [one for one in REGIMES if one is not BASELINE]
     effects = remedy_effects(curves, BASELINE, others, RECIPE, alarm).with_columns(pl.col(pl.Float64).round(3))
     markdown(f"Remedies beside {BASELINE.name}, changes as log ratios", effects.to_dicts())
-
-
-@app.command()
-def pair(folder: Path) -> None:
-    """Print curve, alarm signals and truncation error of a real teacher and a student made from it."""
-    torch.set_num_threads(1)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = pair_study(folder)
-    curve = made.run(PAIR_REGIME, seed=0).curve
-    markdown("SmolLM2 into its first layers", curve.drop("golden", "regime", "seed").to_dicts())
-    typer.echo(f"\n{run_signals(curve)}\n{made.storage_error(top_k=PAIR_RECIPE.top_k or 1)}")
 
 
 if __name__ == "__main__":
