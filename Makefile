@@ -11,19 +11,26 @@ export DVC_NO_ANALYTICS := 1
 export GX_ANALYTICS_ENABLED := false
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: run feedback studies test claims lint ui lock clean
+.PHONY: run pairs studies treatments triage test claims lint ui lock clean
 
 run: $(READY) ## refine what params.yaml names, and say where the report is
-	$(MAKE) --no-print-directory --jobs 2 feedback studies
+	$(MAKE) --no-print-directory --jobs 2 pairs studies
+	$(MAKE) --no-print-directory --jobs 2 treatments triage
 	dvc repro
 	@echo; echo "The report: $(CURDIR)/reports/report.html"
 
-# These two share no stage, so they run beside each other; what reads both is left to the last `dvc repro`.
-feedback: $(READY)
-	dvc --wait-for-lock repro compare sort_out judge_audit training_data
+# Parts of the whole that share no stage once those before them are done, so that two can run side by side.
+pairs: $(READY)
+	dvc --wait-for-lock repro score_difficulty pluralistic_pairs reward_augmented_pairs
 
 studies: $(READY)
 	dvc --wait-for-lock repro measure_concepts report_hacking
+
+treatments: $(READY)
+	dvc --wait-for-lock repro compare
+
+triage: $(READY)
+	dvc --wait-for-lock repro sort_out judge_audit training_data
 
 test: $(READY) ## the whole test suite
 	python -m pytest -n 2 -q
