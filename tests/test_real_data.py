@@ -34,7 +34,7 @@ def project(source: Path, root: Path, *, with_code: bool) -> Path:
     root.mkdir()
     shutil.copytree(ROOT / "inputs", root / "inputs")
     params = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    changed, lines = re.subn(r"(?m)^  path: .*$", f"  path: {source}", params)
+    changed, lines = re.subn(r"(?m)^(feedback:\n(?:  .*\n)*?)  path: .*$", rf"\1  path: {source}", params)
     assert lines == 1
     (root / "params.yaml").write_text(changed, encoding="utf-8")
     for package in ("preflow", "assets", "pipelines"):
