@@ -8,11 +8,14 @@ So a shard is whole or absent, a changed byte is seen on reading, and a rerun co
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load, save
+from tqdm import tqdm
+
+BATCHES_PER_SHARD = 32  # what a kill can cost at most
 
 _KEY = re.compile("[0-9a-f]{32}")
 
@@ -59,6 +62,33 @@ class ArrayStore:
         data = save({key: np.ascontiguousarray(arrays[key]) for key in sorted(arrays)})
         _write(self.folder / f"{hashlib.sha256(data).hexdigest()}.safetensors", data)
         self.arrays.update(arrays)
+
+    def fill(
+        self,
+        batches: Iterable[Sequence[str]],
+        compute: Callable[[Sequence[str]], Iterable[np.ndarray]],
+        *,
+        what: str,
+    ) -> int:
+        """Compute and store what is missing of these batches of keys, a shard at a time; returns how many entries.
+
+        Parameters
+        ----------
+        compute
+            The arrays of some of the keys of one batch, in their order.
+        what
+            Names the work in the progress bar.
+        """
+        missing = [absent for batch in batches if (absent := [key for key in batch if key not in self.arrays])]
+        total = sum(map(len, missing))
+        with tqdm(total=total, desc=what, disable=None) as progress:
+            for start in range(0, len(missing), BATCHES_PER_SHARD):
+                shard: dict[str, np.ndarray] = {}
+                for keys in missing[start : start + BATCHES_PER_SHARD]:
+                    shard |= dict(zip(keys, compute(keys), strict=True))
+                    progress.update(len(keys))
+                self.add(shard)
+        return total
 
 
 def _check(key: str, array: np.ndarray) -> None:

@@ -10,14 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from preflow.lm.chat import Encoded
 from preflow.lm.logprobs import plan_batches, score_batch
 from preflow.store import ArrayStore, content_key
-
-BATCHES_PER_SHARD = 32  # what a kill can cost at most
 
 
 class ReferenceLogprobs(NamedTuple):
@@ -54,21 +51,15 @@ def reference_logprobs(
     """
     keys = [_key(weights, _dtype(model), row) for row in encoded]
     distinct = {key: row for key, row in zip(keys, encoded, strict=True) if row.response_length}
-    requested, rows = list(distinct), list(distinct.values())
-    batches = plan_batches(rows, max_batch_tokens=max_batch_tokens, vocabulary=model.config.vocab_size)
-    missing = [[i for i in batch if requested[i] not in store.arrays] for batch in batches]
-    missing = [batch for batch in missing if batch]
-    progress = tqdm(total=sum(map(len, missing)), desc="reference log-probs", unit="response", disable=None)
-    for start in range(0, len(missing), BATCHES_PER_SHARD):
-        found: dict[str, np.ndarray] = {}
-        for batch in missing[start : start + BATCHES_PER_SHARD]:
-            values = score_batch(model, [rows[i] for i in batch])
-            found |= dict(zip((requested[i] for i in batch), values, strict=True))
-            progress.update(len(batch))
-        store.add(found)
-    progress.close()
+    requested = list(distinct)
+    plan = plan_batches(list(distinct.values()), max_batch_tokens=max_batch_tokens, vocabulary=model.config.vocab_size)
+    computed = store.fill(
+        ([requested[i] for i in batch] for batch in plan),
+        lambda batch: score_batch(model, [distinct[key] for key in batch]),
+        what="reference log-probs",
+    )
     empty = np.empty(0, np.float32)
-    return ReferenceLogprobs([store.arrays[key] if key in distinct else empty for key in keys], sum(map(len, missing)))
+    return ReferenceLogprobs([store.arrays[key] if key in distinct else empty for key in keys], computed)
 
 
 def weights_key(model: torch.nn.Module) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import torch
-from tqdm import tqdm
 from transformers import AutoModel, PreTrainedModel
 
 from preflow.store import ArrayStore, content_key
@@ -23,7 +22,6 @@ from preflow.tokens import text_id, token_ids
 from preflow.weights import model_folder, weights_sha256
 
 LENGTH_STEP = 16  # tokens; texts are padded to the next multiple, so that few shapes occur
-BATCHES_PER_SHARD = 32  # what a kill can cost at most
 
 
 @dataclass(frozen=True)
@@ -80,15 +78,12 @@ def embed_texts(
     tokens = dict(
         zip(missing, token_ids([distinct[name] for name in missing], encoder.folder, max_tokens), strict=True)
     )
-    batches = _batches(tokens, batch_size)
-    with tqdm(total=len(missing), desc="embeddings", unit=" texts", disable=None) as progress:
-        for start in range(0, len(batches), BATCHES_PER_SHARD):
-            shard = {}
-            for names in batches[start : start + BATCHES_PER_SHARD]:
-                vectors = _embed_batch([tokens[name] for name in names], encoder.model, batch_size)
-                shard.update({keys[name]: vector for name, vector in zip(names, vectors, strict=True)})
-                progress.update(len(names))
-            store.add(shard)
+    name_of = {keys[name]: name for name in missing}
+    store.fill(
+        ([keys[name] for name in batch] for batch in _batches(tokens, batch_size)),
+        lambda batch: _embed_batch([tokens[name_of[key]] for key in batch], encoder.model, batch_size),
+        what="embeddings",
+    )
     return _frame({name: store.arrays[keys[name]] for name in sorted(distinct)})
 
 

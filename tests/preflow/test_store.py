@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from preflow import store as store_module
 from preflow.store import ArrayStore, ShardError, content_key
 
 WRITER = """
@@ -84,3 +85,21 @@ def test_bad_entries_are_refused_and_nothing_is_written(tmp_path, key, value, me
 def test_key_parts_do_not_run_together():
     assert content_key("ab", "c") != content_key("a", "bc")
     assert content_key("ab", 1) == content_key("ab", "1")
+
+
+def test_fill_computes_what_is_missing_shard_by_shard(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "BATCHES_PER_SHARD", 1)
+    asked = []
+
+    def compute(keys):
+        asked.append(list(keys))
+        return [np.full(2, len(key), np.float32) for key in keys]
+
+    keys = [content_key(n) for n in range(5)]
+    store = ArrayStore(tmp_path)
+    store.add({keys[1]: np.zeros(2, np.float32)})
+    assert store.fill([keys[:2], keys[2:4], keys[4:]], compute, what="numbers") == 4
+    assert asked == [[keys[0]], keys[2:4], keys[4:]]
+    assert store.fill([keys], compute, what="numbers") == 0
+    assert store.arrays.keys() == ArrayStore(tmp_path).arrays.keys() == set(keys)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 4

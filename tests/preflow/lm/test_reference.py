@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from preflow.lm import reference
+from preflow import store as store_module
 from preflow.lm.chat import Encoded
 from preflow.lm.logprobs import response_logprobs
 from preflow.lm.reference import reference_logprobs, weights_key
@@ -68,7 +68,7 @@ def test_empty_responses_need_nothing(ask):
 
 
 def test_killed_run_goes_on_and_ends_with_the_same_bytes(ask, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(reference, "BATCHES_PER_SHARD", 2)
+    monkeypatch.setattr(store_module, "BATCHES_PER_SHARD", 2)
     whole = reference_logprobs(model, "w", ROWS, ArrayStore(tmp_path / "whole"), max_batch_tokens=40).tokens
     calls = iter(range(100))
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from preflow import store as store_module
 from preflow.reward import encoder as encoder_module
 from preflow.reward.encoder import embed_texts, load_encoder
 from preflow.reward.schemas import ResponseEmbeddings
@@ -73,7 +74,7 @@ def test_duplicates_are_embedded_once_and_a_second_run_computes_nothing(encoder,
 
 def test_an_interrupted_run_resumes_to_the_bytes_of_an_undisturbed_one(encoder, tmp_path, monkeypatch):
     undisturbed = embed(encoder, TEXTS, tmp_path / "undisturbed")
-    monkeypatch.setattr(encoder_module, "BATCHES_PER_SHARD", 1)
+    monkeypatch.setattr(store_module, "BATCHES_PER_SHARD", 1)
     forward, done = encoder_module._embed_batch, []
 
     def die_at_the_third(*args):
