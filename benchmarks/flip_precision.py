@@ -24,6 +24,7 @@ from pipelines.graph import Graph
 from preflow.divergence.schemas import PredictedDivergence
 from preflow.ingest.intake import ingest
 from preflow.reasons.schemas import DivergenceReasons
+from preflow.reward_models.scores import out_of_fold
 from preflow.treatments.schemas import DifficultyScores
 from preflow.world.feedback import PANEL, pair_up, world_feedback
 from preflow.world.tasks import FAMILIES, LEVELS, distinct_tasks
@@ -71,10 +72,11 @@ def _triaged(prompts: int, seed: int, params: dict[str, Any], folder: Path) -> t
     embeddings = response_embeddings(comparisons, reward=store)
     outputs = {out.output_name: out.value for out in fit_baseline(pairs, embeddings, reward=store)}
     classes, groups, _ = classify(comparisons, votes, divergence=given["divergence"])
+    scores = out_of_fold(outputs["reward_predictions"], pairs, reward="baseline").lazy()
     table, _, _ = sort_out(
         comparisons, decisions, summary, classes, _nothing(DivergenceReasons),
         group_preferences(votes, groups, divergence=given["divergence"]), _nothing(PredictedDivergence),
-        outputs["reward_predictions"], _nothing(DifficultyScores), clusters, contradictions, triage=given["triage"],
+        scores, _nothing(DifficultyScores), clusters, contradictions, triage=given["triage"],
     )  # fmt: skip
     return table, world.truth
 

@@ -33,12 +33,11 @@ TEACHER = ModelTuning(model="world:small", epochs=11, batch_size=50, lr=3e-3)
 STUDENT = ModelTuning(model="world:tiny", epochs=1, batch_size=50, lr=3e-3)
 SIZES = Sizes(oracle=1500, distillation=120, validation=200)
 RUNNING = Running(max_prompt_tokens=64, max_response_tokens=16, sampling_batch=256, micro_batch_size=None, bf16=False)
-RECIPE = Recipe(batch_size=30, lr=1e-3, checkpoints=12)
-UPDATES = 200
-SEEDS = (10, 11, 12)  # looked at once; the setting is from seeds 0 and 1
+RECIPE = Recipe(batch_size=30, lr=5e-4, checkpoints=12)
+UPDATES = 300
+SEEDS = (20, 21, 22)  # looked at once; the setting is that of the map where it shows most
 TOLERANCE = 0.02
 MAP_EPOCHS, MAP_PROMPTS, MAP_SEEDS = (8, 11, 14), (15, 30, 60), (0, 1, 2)
-MAP_RECIPE, MAP_UPDATES = replace(RECIPE, lr=5e-4), 300
 
 
 def regime(name: str, prompts: int, generations: int, *, online: bool) -> Regime:
@@ -87,9 +86,9 @@ def trained(given: Transformers, seed: int) -> Iterator[tuple[pl.DataFrame, pl.D
 def mapped(given: Transformers, epochs: int, seed: int) -> pl.DataFrame:
     """Curves of a seed with a teacher of so many epochs, offline on each of MAP_PROMPTS and online."""
     taught = replace(given, teacher_tuning=replace(TEACHER, epochs=epochs))
-    made = replace(study(taught, seed), recipe=MAP_RECIPE)
+    made = study(taught, seed)
     offline = [regime(f"offline_{prompts}", prompts, 1, online=False) for prompts in MAP_PROMPTS]
-    runs = [made.run(replace(one, updates=MAP_UPDATES), seed=seed).curve for one in (*offline, ONLINE)]
+    runs = [made.run(one, seed=seed).curve for one in (*offline, ONLINE)]
     return pl.concat(runs).with_columns(teacher_epochs=pl.lit(epochs))
 
 
@@ -98,7 +97,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def regime_map(folder: Path) -> None:
-    """Print where offline runs hack: how long the teacher was taught against how many prompts, at half the rate."""
+    """Print where offline runs hack: how long the teacher was taught against how many prompts."""
     torch.set_num_threads(1)
     given, file = family(taught_oracle(folder / "oracle")), folder / "map.parquet"
     if not file.exists():
