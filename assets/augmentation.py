@@ -28,8 +28,10 @@ class ScaleParams(Params):
 class AugmentationParams(Params):
     """Section `augmentation`: which scores a prompt asks for, and in which words."""
 
-    attributes: dict[str, Literal["source", "reward_model", "implicit"]] = Field(min_length=1)
-    """Where each score comes from, by its name in the prompt: source (the data), reward_model, implicit (a policy)."""
+    attributes: dict[str, Literal["source", "implicit", "baseline", "discriminative", "generative"]] = Field(
+        min_length=1
+    )
+    """Where each score comes from, by its name in the prompt: source (the data), implicit (a policy), or a reward."""
     scale: ScaleParams
     """The scale to which scores of models are mapped."""
     instruction: str
@@ -56,7 +58,7 @@ class AugmentationParams(Params):
 )
 def reward_augmented_pairs(
     untreated_pairs: pl.LazyFrame,
-    reward_predictions: pl.LazyFrame,
+    reward_scores: pl.LazyFrame,
     start_policy: Path,
     training: dg.ResourceParam[TrainingParams],
     augmentation: dg.ResourceParam[AugmentationParams],
@@ -71,7 +73,7 @@ def reward_augmented_pairs(
         augmentation.attributes,
         study,
         pairs,
-        reward_predictions.collect(),
+        reward_scores.collect(),
         **augmentation.scale.model_dump(),
         seed=training.seed,
     )

@@ -11,6 +11,8 @@ from pydantic import Field
 
 from assets.endpoint import EndpointParams
 from assets.reward import RewardParams
+from assets.reward_models import RewardModelsParams, RewardName
+from assets.training import TrainingParams
 from preflow.comparison.schemas import EndpointVerdicts, JudgedResponses
 from preflow.params import Params, ProjectPath
 
@@ -18,6 +20,8 @@ from preflow.params import Params, ProjectPath
 class ComparisonParams(Params):
     """Section `comparison`: who judges, and how the judgements are compared."""
 
+    reward: RewardName
+    """The reward that judges the responses."""
     endpoint: EndpointParams | None
     """A language model as a further judge; null for none."""
     answers: ProjectPath
@@ -49,20 +53,23 @@ class ComparisonParams(Params):
 def judge(
     policy_responses: pl.LazyFrame,
     baseline_reward_model: Path,
+    discriminative_reward_model: Path,
+    generative_reward_model: Path,
     reward: dg.ResourceParam[RewardParams],
+    training: dg.ResourceParam[TrainingParams],
+    reward_models: dg.ResourceParam[RewardModelsParams],
     comparison: dg.ResourceParam[ComparisonParams],
 ) -> Iterator[dg.Output]:
     """Every response of every policy, judged."""
     from preflow.comparison.judges import endpoint_verdicts, judged_responses
 
-    judged = judged_responses(
-        policy_responses.collect(),
-        baseline_reward_model,
-        batch_size=reward.batch_size,
-        max_tokens=reward.max_tokens,
-        store=Path(reward.store),
-        threads=reward.threads,
-    )
+    saved = {
+        "baseline": baseline_reward_model,
+        "discriminative": discriminative_reward_model,
+        "generative": generative_reward_model,
+    }
+    scorer = reward_models.scorer(comparison.reward, saved[comparison.reward], reward, training)
+    judged = judged_responses(policy_responses.collect(), scorer)
     asked = comparison.endpoint
     verdicts = endpoint_verdicts(judged, endpoint=asked.endpoint() if asked else None, answers=Path(comparison.answers))
     yield dg.Output(judged.lazy(), "judged_responses")

@@ -8,6 +8,7 @@ from dagster import MetadataValue as Meta
 from pydantic import Field
 
 from assets.divergence import DivergenceParams
+from assets.reward_models import RewardName
 from preflow.params import Params
 from preflow.treatments.schemas import TreatedPairs
 from preflow.triage.queue import ReviewQueue
@@ -34,6 +35,8 @@ class ActionsParams(Params):
 class TriageParams(Params):
     """Section `triage`: from where on a doubt counts, and what is done."""
 
+    reward: RewardName
+    """The reward that says how far apart two responses are, and whether it doubts a label."""
     flip_share: float = Field(gt=0, lt=1)
     """Share of labels that you expect to be turned round; above 0, below 1."""
     relabel: float = Field(ge=0, le=1)
@@ -113,25 +116,27 @@ def sort_out(
     divergence_reasons: pl.LazyFrame,
     group_preferences: pl.LazyFrame,
     predicted_divergence: pl.LazyFrame,
-    reward_predictions: pl.LazyFrame,
+    reward_scores: pl.LazyFrame,
     difficulty_scores: pl.LazyFrame,
     duplicate_clusters: pl.LazyFrame,
     contradictions: pl.LazyFrame,
     triage: dg.ResourceParam[TriageParams],
 ) -> tuple[pl.LazyFrame, ReviewQueue, dict[str, Any]]:
     """Every comparison with its evidence and a recommended treatment."""
+    from preflow.reward_models.scores import scored_pairs
     from preflow.triage.review import review_queue
     from preflow.triage.rules import Thresholds
     from preflow.triage.table import Evidence, recommendation_counts
     from preflow.triage.table import triage as sorted_out
 
+    labelled = decisions.filter(pl.col("outcome") == "pair").select("pair_id", chosen_is="verdict")
     evidence = Evidence(
         vote_summary=vote_summary,
         classes=agreement_classes,
         reasons=divergence_reasons,
         groups=group_preferences,
         predicted=predicted_divergence,
-        rewards=reward_predictions,
+        rewards=scored_pairs(reward_scores, labelled, reward=triage.reward),
         difficulty=difficulty_scores,
         duplicates=duplicate_clusters,
         contradictions=contradictions,

@@ -94,8 +94,8 @@ def test_one_record_that_fails_refutes_the_claim():
 
 
 def test_statements_are_complete_and_numbered_without_gaps():
-    expected = {"cpo": 12, "rad": 12, "sdpo": 12, "div": 12, "triage": 1, "hack": 14, "gram": 10, "rate": 10, "selfcite": 10,
-                "icl": 10, "pandas": 10, "rstar": 10, "ppl": 10}  # fmt: skip
+    expected = {"cpo": 12, "rad": 12, "sdpo": 12, "div": 12, "triage": 1, "hack": 14, "gram": 10, "rate": 10,
+                "selfcite": 10, "icl": 10, "pandas": 10, "rstar": 10, "ppl": 10}  # fmt: skip
     keys = [key for method in claims.statements().values() for key in method]
     assert keys == [f"{method}-{number}" for method, count in expected.items() for number in range(1, count + 1)]
 

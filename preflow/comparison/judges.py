@@ -1,46 +1,33 @@
-"""Who judges the responses of policies: the program that knows the task, the reward model, a language model."""
+"""Who judges the responses of policies: the program that knows the task, a reward, a language model."""
 
 from pathlib import Path
 
 import polars as pl
-import torch
 
 from preflow.comparison.endpoint import judge_pairs
 from preflow.comparison.goals import at_goals, judges_of, picked_goals
 from preflow.comparison.paired import BASELINE
 from preflow.comparison.schemas import EndpointVerdicts, JudgedResponses
 from preflow.endpoint.settings import Endpoint
-from preflow.reward.baseline import BradleyTerryReward, reward_inputs
-from preflow.reward.encoder import embed_texts, load_encoder
-from preflow.store import ArrayStore
+from preflow.reward_models.scorer import Scorer
 from preflow.world.gold import gold_rewards
 
 
-def judged_responses(
-    responses: pl.DataFrame, reward_model: Path, *, batch_size: int, max_tokens: int, store: Path, threads: int
-) -> pl.DataFrame:
-    """`JudgedResponses`: gold rewards where the prompt is a task of the world, and rewards of the saved reward model.
+def judged_responses(responses: pl.DataFrame, scorer: Scorer) -> pl.DataFrame:
+    """`JudgedResponses`: gold rewards where the prompt is a task of the world, and rewards of `scorer`.
 
-    An empty response is embedded as a blank. See `preflow.reward.encoder.embed_texts` for the settings.
+    Each response stands beside that of plain training to the same prompt, for a reward that only compares. What the
+    scorer cannot read has no reward.
     """
     if responses.is_empty():
         return JudgedResponses.create_empty()
-    torch.set_num_threads(threads)
-    model = BradleyTerryReward.from_pretrained(reward_model)
-    texts = responses["response"].replace("", " ")
-    distinct = texts.unique().sort()
-    embeddings = embed_texts(
-        distinct.to_list(),
-        load_encoder(model.encoder),
-        batch_size=batch_size,
-        max_tokens=max_tokens,
-        store=ArrayStore(store),
-    )
-    rewards = model(torch.from_numpy(reward_inputs(distinct.to_list(), embeddings))).numpy()
+    keys = ["seed", "split", "prompt_group", "sample"]
+    plain = responses.filter(pl.col("treatment") == BASELINE).unique(keys, keep="first", maintain_order=True)
+    beside = responses.join(plain.select(*keys, reference="response"), on=keys, how="left", maintain_order="left")
     return JudgedResponses.cast(
         responses.with_columns(
             gold_rewards(responses["prompt"], responses["response"]).alias("gold"),
-            texts.replace_strict(distinct, pl.Series(rewards), return_dtype=pl.Float64).alias("reward"),
+            reward=pl.Series(scorer.rewards(beside)).fill_nan(None),
             words=pl.col("response").str.count_matches(r"\S+").cast(pl.Int64),
         )
     )

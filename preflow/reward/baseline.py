@@ -136,7 +136,7 @@ def predict(
     rewards = model(torch.from_numpy(np.stack([chosen, rejected]))).numpy()
     train = np.flatnonzero((pairs["split"] == "train").to_numpy())
     share = pairs["vote_share"].to_numpy()
-    for held_out in _group_folds(pairs[train], folds, seed):
+    for held_out in group_folds(pairs[train], folds, seed):
         test, rest = train[held_out], train[~held_out]
         fit = _fit(chosen[rest], rejected[rest], share[rest], model.l2)
         rewards[0, test], rewards[1, test] = _rewards(chosen[test], *fit), _rewards(rejected[test], *fit)
@@ -182,7 +182,7 @@ def _rewards(inputs: np.ndarray, weight: np.ndarray, mean: np.ndarray, scale: np
     return _standardise(inputs, mean, scale) @ weight
 
 
-def _group_folds(pairs: pl.DataFrame, folds: int, seed: int) -> list[np.ndarray]:
+def group_folds(pairs: pl.DataFrame, folds: int, seed: int) -> list[np.ndarray]:
     """Masks of the folds, [n] each: whole prompt groups, or single pairs where there are fewer groups than folds."""
     if folds < 2 or 0 < len(pairs) < 2:
         raise ValueError(f"out-of-fold prediction needs 2 folds and 2 train pairs; it got {folds} and {len(pairs)}")

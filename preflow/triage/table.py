@@ -38,7 +38,7 @@ class Evidence:
     predicted: pl.LazyFrame
     """`PredictedDivergence`: the gap and its spread; where it is missing the gap is that of `rewards`."""
     rewards: pl.LazyFrame
-    """`RewardPredictions` for the recorded labels."""
+    """Rewards of the recorded labels; see `preflow.reward_models.scores.scored_pairs`."""
     difficulty: pl.LazyFrame
     """`DifficultyScores` of one model for the recorded labels."""
     duplicates: pl.LazyFrame

@@ -13,6 +13,14 @@ from assets.comparison import ComparisonParams, compare, judge
 from assets.difficulty import DifficultyParams, score_difficulty, select
 from assets.policy import PolicyParams, start_policy
 from assets.reward import RewardParams
+from assets.reward_models import (
+    GenerativeParams,
+    RewardModelsParams,
+    TuningParams,
+    WordingParams,
+    fit_reward_models,
+    reward_scores,
+)
 from assets.training import RecipeParams, TrainingParams, read_pairs
 from assets.treatments import TreatmentsParams, treated_pairs, treatment_grid
 from preflow.comparison.schemas import EndpointVerdicts, JudgedResponses
@@ -22,12 +30,15 @@ from preflow.policies.schemas import PolicyLogprobs, PolicyResponses
 from preflow.reward.baseline import BradleyTerryReward
 from preflow.reward.features import FEATURES
 from preflow.reward.schemas import RewardPredictions
+from preflow.reward_models.schemas import RewardScores
 from preflow.treatments.schemas import DifficultyScores, HeldOutLosses, TreatedPairs
 from tests.preflow.policies.conftest import RECIPE, preferences, taught
 from tests.preflow.treatments.conftest import frame, pair
 
 SCHEMAS = {
     "untreated_pairs": TreatedPairs,
+    "out_of_fold_scores": RewardScores,
+    "reward_scores": RewardScores,
     "held_out_losses": HeldOutLosses,
     "difficulty_scores": DifficultyScores,
     "selected_pairs": TreatedPairs,
@@ -49,6 +60,29 @@ AUGMENTATION = AugmentationParams(
     place="system",
     ties="drop",
 )
+TUNING = TuningParams(learning_rate=2e-3, epochs=2.0)
+REWARD_MODELS = {
+    "used": ["baseline", "discriminative", "generative"],
+    "discriminative": TUNING,
+    "generative": GenerativeParams(
+        wording=WordingParams(
+            instruction="",
+            before_prompt="",
+            before_first="",
+            before_second="",
+            cue=":",
+            separator=" ",
+            verdicts=["a", "b"],
+        ),
+        max_tokens=48,
+        pretraining=TUNING,
+        tuning=TUNING,
+        label_smoothing=0.05,
+        convention="paper",
+    ),
+    "folds": 2,
+    "seed": 0,
+}
 TREATMENTS = TreatmentsParams(
     compared=["untreated", "reward_augmented", "gold_filtered", "pluralistic"],
     label_smoothing=0.2,
@@ -72,6 +106,7 @@ class Chain:
 
     def __init__(self, folder: Path, **changes: Any) -> None:
         self.folder = folder
+        self.saved: dict[str, Path] = {}
         self.training = TrainingParams(
             recipe=RecipeParams(**vars(RECIPE)),
             max_pairs=100,
@@ -93,8 +128,14 @@ class Chain:
             bins=5,
             seed=0,
         )
+        self.reward_models = RewardModelsParams(**REWARD_MODELS, store=str(folder / "rewards"))
         self.comparison = ComparisonParams(
-            endpoint=None, answers=str(folder / "answers.sqlite"), good_score=7.0, bootstrap=2000, seed=0
+            reward="generative",
+            endpoint=None,
+            answers=str(folder / "answers.sqlite"),
+            good_score=7.0,
+            bootstrap=2000,
+            seed=0,
         )
 
     def run(self, pairs: pl.DataFrame) -> dict[str, Any]:
@@ -108,9 +149,9 @@ class Chain:
         made |= outputs(score_difficulty(**untreated, **training, difficulty=DIFFICULTY))
         scores = {"difficulty_scores": made["difficulty_scores"]}
         made |= outputs(select(**untreated, **scores, **training, difficulty=DIFFICULTY))
-        predictions = RewardPredictions.create_empty().lazy()
+        made |= self.scored(pairs, untreated | training, model)
         made["reward_augmented_pairs"] = reward_augmented_pairs(
-            **untreated, reward_predictions=predictions, **training, augmentation=AUGMENTATION
+            **untreated, reward_scores=made["reward_scores"], **training, augmentation=AUGMENTATION
         )
         parts = {name: made[name] for name in ("selected_pairs", "reward_augmented_pairs", "selection")}
         soft = {"treatment": pl.lit("pluralistic"), "share": pl.lit(0.75)}
@@ -123,9 +164,33 @@ class Chain:
             if output.output_name == "trained_policies":
                 output.value.save_pretrained(self.folder / "policies")
             made[output.output_name] = output.value
-        made |= outputs(judge(made["policy_responses"], model, reward=self.reward, comparison=self.comparison))
+        models = {"baseline_reward_model": model, **self.saved}
+        how = {"reward": self.reward, "training": self.training, "reward_models": self.reward_models}
+        made |= outputs(judge(made["policy_responses"], **models, **how, comparison=self.comparison))
         judged = {name: made[name] for name in ("judged_responses", "endpoint_verdicts", "policy_logprobs", "readable")}
         return made | outputs(compare(**judged, comparison=self.comparison))
+
+    def scored(self, pairs: pl.DataFrame, given: dict[str, Any], model: Path) -> dict[str, Any]:
+        """What `fit_reward_models` and `reward_scores` make."""
+        a = pl.col("chosen_is") == "a"
+        sides = {
+            "response_a": pl.when(a).then("chosen").otherwise("rejected"),
+            "response_b": pl.when(a).then("rejected").otherwise("chosen"),
+        }
+        tables = {"preference_pairs": pairs.lazy(), "comparisons": pairs.lazy().with_columns(**sides)}
+        how = {"reward_models": self.reward_models}
+        made: dict[str, Any] = {}
+        for output in fit_reward_models(**given, **tables, splits=pairs.lazy(), **how):
+            made[output.output_name] = output.value
+            if output.output_name.endswith("_model"):
+                self.saved[output.output_name] = self.folder / output.output_name
+                output.value.save_pretrained(self.saved[output.output_name])
+        made["reward_scores"] = reward_scores(
+            **tables, reward_predictions=RewardPredictions.create_empty().lazy(),
+            out_of_fold_scores=made["out_of_fold_scores"], baseline_reward_model=model, **self.saved,
+            reward=self.reward, training=self.training, **how,
+        )  # fmt: skip
+        return made
 
 
 def random_reward_model(folder: Path) -> None:
@@ -190,6 +255,8 @@ def test_pairs_that_cannot_be_read_lead_to_empty_tables_and_a_reason(not_studied
     TreatedPairs.validate(untreated)
     assert dict(untreated["reason"].value_counts().rows()) == {"unknown_words": 12}
     assert not untreated["kept"].any()
+    assert dict(found.pop("reward_scores")["reward"].value_counts().rows()) == {"baseline": 12}
+    assert "0 labelled pairs can be read by the start policy" in made["reward_models_fit"]["not_fitted"]
     assert {name: len(table) for name, table in found.items()} == dict.fromkeys(found, 0)
     assert all(table.schema == SCHEMAS[name].create_empty().schema for name, table in found.items())
     assert (made["ranking"], made["selection"]) == ({"pairs": 0}, {"share": None, "curve": []})

@@ -15,7 +15,7 @@ from pipelines import ROOT
 from pipelines.graph import Graph
 from preflow.divergence.schemas import PredictedDivergence
 from preflow.reasons.schemas import DivergenceReasons
-from preflow.reward.schemas import RewardPredictions
+from preflow.reward_models.schemas import RewardScores
 from preflow.treatments.schemas import DifficultyScores, TreatedPairs
 from preflow.triage.review import read_queue
 from preflow.triage.schemas import Triage
@@ -75,7 +75,7 @@ def sorted_out(known):
     unmeasured = {
         "divergence_reasons": DivergenceReasons,
         "predicted_divergence": PredictedDivergence,
-        "reward_predictions": RewardPredictions,
+        "reward_scores": RewardScores,
         "difficulty_scores": DifficultyScores,
     }
     names = ("comparisons", "decisions", "vote_summary", "agreement_classes", "duplicate_clusters", "contradictions")

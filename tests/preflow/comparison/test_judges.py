@@ -9,6 +9,7 @@ from preflow.policies.schemas import PolicyResponses
 from preflow.reward.baseline import BradleyTerryReward, reward_inputs
 from preflow.reward.encoder import embed_texts, load_encoder
 from preflow.reward.features import FEATURES
+from preflow.reward_models.embedding import EmbeddingScorer
 from preflow.store import ArrayStore
 from preflow.world.tasks import gold_reward
 from tests.preflow.comparison.tables import group
@@ -49,7 +50,7 @@ def judge(reward_model, tmp_path_factory):
     store = tmp_path_factory.mktemp("store")
 
     def judge(responses):
-        return judged_responses(responses, reward_model, batch_size=4, max_tokens=32, store=store, threads=1)
+        return judged_responses(responses, EmbeddingScorer.load(reward_model, store=store, batch_size=4, max_tokens=32))
 
     return judge
 
