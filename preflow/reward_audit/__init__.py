@@ -1,0 +1,1 @@
+"""What a reward really pays for: causal audits of rewards by rewriting responses twice (RATE)."""
