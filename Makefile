@@ -30,7 +30,7 @@ treatments: $(READY)
 	dvc --wait-for-lock repro compare
 
 triage: $(READY)
-	dvc --wait-for-lock repro sort_out judge_audit training_data
+	dvc --wait-for-lock repro sort_out judge_audit training_data measure_rewards audit_rewards
 
 test: $(READY) ## the whole test suite
 	python -m pytest -n 2 -q

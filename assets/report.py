@@ -37,6 +37,8 @@ def report(
     concept_report: dict[str, Any],
     concept_flip_rates: pl.LazyFrame,
     hacking_report: dict[str, Any],
+    reward_benchmark: dict[str, Any],
+    rewarded_attributes: pl.LazyFrame,
 ) -> str:
     """What came in, what was refused and why, how people agree, which pairs to look at, what treatments are worth."""
     from preflow.report import render_report
@@ -71,6 +73,8 @@ def report(
         concept_report=concept_report,
         concept_flip_rates=concept_flip_rates.collect(),
         hacking=hacking_report,
+        reward_benchmark=reward_benchmark,
+        rewarded_attributes=rewarded_attributes.collect(),
         table_links={name: f"../data/{place}" for name, place in TABLES.items()},
     )
 
@@ -90,6 +94,9 @@ TABLES = {
     "annotators": "audit/annotator_quality.parquet",
     "preference pairs": "pairs/preference_pairs.parquet",
     "reward predictions": "reward/reward_predictions.parquet",
+    "what every reward gives every response": "reward_models/reward_scores.parquet",
+    "responses rewritten twice": "reward_audit/response_rewrites.parquet",
+    "what each reward pays for": "reward_audit/rewarded_attributes.parquet",
     "pairs left out as too hard": "difficulty/selected_pairs.parquet",
     "reward-augmented pairs": "augmentation/reward_augmented_pairs.parquet",
     "every treatment as data": "treatments/treated_pairs.parquet",

@@ -217,7 +217,7 @@ def distance_curves(bands: pl.DataFrame, *, baseline: str, control: str) -> Spec
     hues = alt.Scale(domain=[baseline, control], range=[ORANGE, BLUE])
     base = alt.Chart(shown).encode(
         x=alt.X("update:Q", title="updates", axis=alt.Axis(tickCount=6, grid=False)),
-        y=alt.Y("mean:Q", title="nats a response", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5)),
+        y=alt.Y("mean:Q", title="nats a response", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(tickCount=5)),
         color=alt.Color("regime:N", scale=hues, legend=alt.Legend(orient="top", title=None)),
         detail="distance:N",
     )
@@ -309,6 +309,57 @@ def treatment_differences(summary: Mapping[str, Any]) -> Spec:
     )
     points = base.mark_point(filled=True, size=50, opacity=1).encode(x="difference:Q", y=names, color=hue)
     return _finish(zero + spans + points, "Differences in score with 95 % intervals.", height=alt.Step(24))
+
+
+def reward_accuracy(own: Mapping[str, Any]) -> Spec:
+    """Accuracy of each reward on held-out pairs, with 95 % intervals; see `preflow.reward_benchmark.own_pairs`."""
+    measured = {name: found["accuracy"] for name, found in own["rewards"].items() if found["accuracy"]}
+    if not measured:
+        return _note("no reward read enough test pairs")
+    rows = [
+        {"reward": name, **{key: one[key] for key in ("estimate", "low", "high")}} for name, one in measured.items()
+    ]
+    names = alt.Y("reward:N", sort=list(measured), title=None)
+    coin = alt.Chart(alt.Data(values=[{"coin": 0.5}])).mark_rule(color=GREY, strokeDash=[4, 4]).encode(x="coin:Q")
+    base = alt.Chart(pl.DataFrame(rows))
+    scale = alt.Scale(zero=False)
+    spans = base.mark_rule(color=GREY, strokeWidth=1.5).encode(
+        x=alt.X("low:Q", scale=scale, axis=alt.Axis(tickCount=5), title="accuracy"), x2="high:Q", y=names
+    )
+    points = base.mark_point(color=BLUE, filled=True, size=50, opacity=1).encode(x="estimate:Q", y=names)
+    return _finish(coin + spans + points, "Accuracy of each reward with 95 % intervals.", height=alt.Step(24))
+
+
+def attribute_effects(found: pl.DataFrame) -> Spec:
+    """What each reward pays for each attribute, in standard deviations of the reward, with 95 % intervals.
+
+    Blue where the interval leaves out zero. `found` is `preflow.reward_audit.schemas.RewardedAttributes`.
+    """
+    known = found.filter(pl.col("ate_in_sd").is_not_null(), pl.col("ate") != 0)
+    if known.is_empty():
+        return _note("no effect is identified")
+    unit = pl.col("ate_in_sd") / pl.col("ate")
+    shown = known.select(
+        "reward",
+        pl.col("attribute").str.replace_all("_", " "),
+        effect="ate_in_sd",
+        low=pl.col("ate_low") * unit,
+        high=pl.col("ate_high") * unit,
+    ).with_columns(known=(pl.col("low") > 0) | (pl.col("high") < 0))
+    hue = alt.condition("datum.known", alt.value(BLUE), alt.value(GREY))
+    names = alt.Y("attribute:N", title=None)
+    shapes = alt.Shape("reward:N", legend=alt.Legend(title=None, orient="bottom"))
+    place = alt.YOffset("reward:N")
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color=GREY, strokeDash=[4, 4]).encode(x="zero:Q")
+    base = alt.Chart(shown)
+    spans = base.mark_rule(strokeWidth=1.5).encode(
+        x=alt.X("low:Q", axis=alt.Axis(tickCount=5), title="effect on the reward, standard deviations"),
+        x2="high:Q", y=names, yOffset=place, color=hue,
+    )  # fmt: skip
+    points = base.mark_point(filled=True, size=50, opacity=1).encode(
+        x="effect:Q", y=names, yOffset=place, color=hue, shape=shapes
+    )
+    return _finish(zero + spans + points, "Effects of attributes on rewards with 95 % intervals.", height=alt.Step(14))
 
 
 def treatment_goal_control(summary: Mapping[str, Any]) -> Spec:

@@ -13,6 +13,7 @@ from preflow.report.concepts import concepts
 from preflow.report.difficulty import difficulty
 from preflow.report.distil import distillation
 from preflow.report.divergence import divergence
+from preflow.report.rewards import rewards as rewards_section
 from preflow.report.treatments import worth
 from preflow.report.triage import judge_section, triage_section
 from preflow.triage.overview import Overview
@@ -48,6 +49,8 @@ def render_report(
     concept_report: Mapping[str, Any],
     concept_flip_rates: pl.DataFrame,
     hacking: Mapping[str, Any],
+    reward_benchmark: Mapping[str, Any],
+    rewarded_attributes: pl.DataFrame,
     table_links: Mapping[str, str],
 ) -> str:
     """The whole report as one HTML page. Frames are the canonical tables, dicts as at the sections.
@@ -77,6 +80,7 @@ def render_report(
         sections.splits(pairs, counts, outcomes, leakage),
         sections.distributions(pairs),
         sections.reward_model(evaluation),
+        rewards_section(reward_benchmark, rewarded_attributes),
         sections.suspicious(pairs, predictions),
         difficulty(ranking, selection, selected, difficulty_scores),
         worth(comparison, trained_on),

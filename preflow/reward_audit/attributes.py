@@ -5,8 +5,10 @@ rewrite that does not reach its target is none; `preflow.reward_audit.rewrites` 
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import chain
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 MARK = re.compile(r"(?m)^\s*(?:[-*+•]|\d+[.)])\s+")
@@ -14,11 +16,18 @@ HEDGES = ("I think", "perhaps", "maybe", "probably", "possibly", "it seems", "in
 HEDGE = re.compile(rf"(?i)\b(?:{'|'.join(HEDGES)})\b,?\s*(?:that\s)?")
 OPENING = "I think that "
 RESTATED = "In other words, "
-PLACEBOS = {True: "Also, ", False: "Then, "}
-"""Openers of one length: one starts with a vowel, the other does not."""
+PLACEBOS = (
+    ("Also, ", "Then, "), ("Again, ", "Still, "), ("Indeed, ", "Surely, "), ("Anyway, ", "Really, "),
+)  # fmt: skip
+"""Openers in pairs of one length: the first starts with a vowel, the second does not. Which pair is used depends on the
+text, so that what a reward makes of one word does not pass for an effect of vowels."""
 
-LENGTHS = frozenset({"log_characters", "log_words", "log_sentences", "log_lines", "log_commas"})
-"""Counts that grow with the length, whatever is said."""
+OWN_FEATURES = {
+    "length": frozenset({"log_characters", "log_words", "log_sentences", "log_lines", "log_commas"}),
+    "list": frozenset({"log_list_items", "log_lines", "log_markdown"}),
+    "exclamation": frozenset({"log_exclamations"}),
+}
+"""Of `preflow.reward.features.FEATURES` those that are the attribute itself; all others are off target."""
 
 Rewriter = Callable[[str, bool], str | None]
 
@@ -32,8 +41,6 @@ class Attribute:
     """Whether a response has it; None where it cannot be told."""
     rewrite: Rewriter
     """The response with it, or without it; None where that cannot be had."""
-    features: frozenset[str] = frozenset()
-    """Of `preflow.reward.features.FEATURES` those that are the attribute itself; all others are off target."""
 
 
 def longer_than(characters: float) -> Attribute:
@@ -42,7 +49,7 @@ def longer_than(characters: float) -> Attribute:
     def rewrite(text: str, target: bool) -> str | None:  # noqa: FBT001
         return _longer(text, characters) if target else _shorter(text, characters)
 
-    return Attribute("length", lambda text: len(text) > characters, rewrite, LENGTHS)
+    return Attribute("length", lambda text: len(text) > characters, rewrite)
 
 
 def listed() -> Attribute:
@@ -53,8 +60,7 @@ def listed() -> Attribute:
             return "\n".join(f"- {sentence}" for sentence in _sentences(text))
         return " ".join(_sentences(MARK.sub("", text)))
 
-    own = frozenset({"log_list_items", "log_lines", "log_markdown"})
-    return Attribute("list", lambda text: MARK.search(text) is not None, rewrite, own)
+    return Attribute("list", lambda text: MARK.search(text) is not None, rewrite)
 
 
 def hedged() -> Attribute:
@@ -77,7 +83,7 @@ def exclaimed() -> Attribute:
             return re.sub(r"!+", ".", text)
         return re.sub(r"\.(?=\s|$)", "!", text) if re.search(r"\.(?=\s|$)", text) else text + "!"
 
-    return Attribute("exclamation", lambda text: "!" in text, rewrite, frozenset({"log_exclamations"}))
+    return Attribute("exclamation", lambda text: "!" in text, rewrite)
 
 
 def misspelt(vocabulary: Collection[str], *, share: float = 0.1) -> Attribute:
@@ -111,9 +117,9 @@ def vowel_first() -> Attribute:
     """A placebo: the first letter is a vowel. Openers of equal length change it."""
 
     def rewrite(text: str, target: bool) -> str | None:  # noqa: FBT001
-        for opener in PLACEBOS.values():
+        for opener in chain.from_iterable(PLACEBOS):
             text = text.removeprefix(opener)
-        return PLACEBOS[target] + text
+        return PLACEBOS[len(text) % len(PLACEBOS)][0 if target else 1] + text
 
     def holds(text: str) -> bool | None:
         letter = re.search(r"[A-Za-z]", text)
@@ -162,3 +168,36 @@ def _lower_first(text: str) -> str:
 
 def _upper_first(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def common_words(texts: Collection[str], *, least: int = 2) -> frozenset[str]:
+    """Words of four letters or more, in lower case, that so many of the texts have: a vocabulary for `misspelt`."""
+    seen = Counter(word for text in texts for word in set(re.findall(r"[a-z]{4,}", text.lower())))
+    return frozenset(word for word, texts_with_it in seen.items() if texts_with_it >= least)
+
+
+def attributes_of(names: Collection[str], responses: Collection[str]) -> dict[str, Attribute]:
+    """Attributes by name; `length` is above the median of these responses, `typos` are of the words that they share.
+
+    Raises
+    ------
+    ValueError
+        A name is unknown.
+    """
+    median = sorted(map(len, responses))[len(responses) // 2] if responses else 0
+    known = [longer_than(median), listed(), hedged(), exclaimed(), misspelt(common_words(responses)), vowel_first()]
+    by_name = {attribute.name: attribute for attribute in known}
+    if unknown := sorted(set(names) - by_name.keys()):
+        raise ValueError(f"unknown attributes {unknown}: known are {', '.join(by_name)}")
+    return {name: by_name[name] for name in names}
+
+
+WORDINGS = {
+    "length": ("clearly longer", "clearly shorter"),
+    "list": ("a list with a dash before each item", "one paragraph without lists or marks"),
+    "hedging": ("hedged with words of doubt", "free of words of doubt"),
+    "exclamation": ("excited, with exclamation marks", "calm, without exclamation marks"),
+    "typos": ("misspelt in some words", "free of misspellings"),
+    "vowel_first": ("begun with a vowel", "begun with a consonant"),
+}
+"""What a language model is told to make of a response: with the attribute, without it."""

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from preflow.reward.features import response_features
+from preflow.reward_audit.attributes import OWN_FEATURES
 from preflow.reward_audit.diagnostics import asymmetry, sensitivity
 from preflow.reward_audit.estimators import Effect, NotIdentified, effects, mean_effect
 from preflow.reward_audit.schemas import RewardedAttributes
@@ -17,23 +18,15 @@ BY_LENGTH = "length"
 """The attribute of which the effect per doubling is told."""
 
 
-def audited(
-    rewrites: pl.DataFrame, scorers: Mapping[str, Scorer], own_features: Mapping[str, Collection[str]]
-) -> pl.DataFrame:
+def audited(rewrites: pl.DataFrame, scorers: Mapping[str, Scorer]) -> pl.DataFrame:
     """`RewardedAttributes` of every reward and attribute, sorted by both.
 
     Where an effect is not identified there is no number but the reason; rows that lack a rewrite or a reward are
     counted and left out, never filled in.
-
-    Parameters
-    ----------
-    rewrites
-        `Rewrites` of any number of attributes.
-    own_features
-        By attribute the features of `response_features` that are the attribute itself, not off target.
+    Features of the text that are the attribute itself are not off target (`OWN_FEATURES`).
     """
     records = [
-        _audited(reward, scorer, str(attribute), rows, own_features[str(attribute)])
+        _audited(reward, scorer, str(attribute), rows)
         for (attribute,), rows in rewrites.sort("attribute", "response_id")
         .partition_by("attribute", as_dict=True)
         .items()
@@ -43,7 +36,7 @@ def audited(
     return RewardedAttributes.cast(pl.DataFrame(records, schema=schema).sort("reward", "attribute"))
 
 
-def _audited(reward: str, scorer: Scorer, attribute: str, rows: pl.DataFrame, own: Collection[str]) -> dict[str, Any]:
+def _audited(reward: str, scorer: Scorer, attribute: str, rows: pl.DataFrame) -> dict[str, Any]:
     counts = dict(rows["outcome"].cast(pl.String).value_counts().rows())
     ready = rows.filter(pl.col("outcome") == "rewritten")
     rewards = np.array([scored(scorer, ready, version) for version in VERSIONS]).reshape(3, -1)
@@ -64,7 +57,7 @@ def _audited(reward: str, scorer: Scorer, attribute: str, rows: pl.DataFrame, ow
     except NotIdentified as reason:
         return record | {"identified": False, "reason": str(reason)}
     gains = sides(ready, *rewards[1:]) @ np.array([1.0, -1.0])
-    off_target = _off_target(ready, own)
+    off_target = _off_target(ready, OWN_FEATURES.get(attribute, frozenset()))
     moved = asymmetry(off_target)
     slope = per_doubling(ready, gains) if attribute == BY_LENGTH else None
     return record | {

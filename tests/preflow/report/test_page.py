@@ -19,7 +19,7 @@ from preflow.treatments.selection import select_easiest
 from preflow.triage.overview import overview
 from preflow.triage.table import triage
 from tests.preflow.comparison.tables import logprobs, no_verdicts, world
-from tests.preflow.report import test_concepts, test_distil
+from tests.preflow.report import test_concepts, test_distil, test_rewards
 from tests.preflow.triage.test_table import NAMES, SETTINGS, one_pair_a_rule
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -180,6 +180,8 @@ def make_disagreement():
         "concept_intake": test_concepts.COUNTS,
         "concept_report": test_concepts.report(),
         "hacking": test_distil.report(),
+        "reward_benchmark": test_rewards.benchmark(),
+        "rewarded_attributes": test_rewards.audit(),
         "concept_flip_rates": test_concepts.rates(),
     }
 
@@ -265,6 +267,8 @@ def empty(inputs):
         "concept_intake": test_concepts.COUNTS,
         "concept_report": test_concepts.report(),
         "hacking": test_distil.report(),
+        "reward_benchmark": test_rewards.benchmark(),
+        "rewarded_attributes": test_rewards.audit().clear(),
         "table_links": {},
     }
 
@@ -349,7 +353,7 @@ def test_top_of_the_page_names_every_section_with_its_finding(page):
     contents = page.split("<nav")[1].split("</nav>")[0]
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     findings = re.findall(r'<p class="finding">(.*?)</p>', page)
-    assert len(titles) == len(findings) == 16
+    assert len(titles) == len(findings) == 17
     for title, finding in zip(titles, findings, strict=True):
         assert f"<b>{title}</b>{finding}</a>" in contents
 
