@@ -13,6 +13,8 @@ from assets.comparison import ComparisonParams, compare, judge
 from assets.difficulty import DifficultyParams, score_difficulty, select
 from assets.policy import PolicyParams, start_policy
 from assets.reward import RewardParams
+from assets.reward_audit import RewardAuditParams, audit_rewards, response_rewrites
+from assets.reward_benchmark import RewardBenchmarkParams, measure_rewards
 from assets.reward_models import (
     GenerativeParams,
     RewardModelsParams,
@@ -30,6 +32,7 @@ from preflow.policies.schemas import PolicyLogprobs, PolicyResponses
 from preflow.reward.baseline import BradleyTerryReward
 from preflow.reward.features import FEATURES
 from preflow.reward.schemas import RewardPredictions
+from preflow.reward_audit.schemas import RewardedAttributes, Rewrites
 from preflow.reward_models.schemas import RewardScores
 from preflow.treatments.schemas import DifficultyScores, HeldOutLosses, TreatedPairs
 from tests.preflow.policies.conftest import RECIPE, preferences, taught
@@ -39,6 +42,8 @@ SCHEMAS = {
     "untreated_pairs": TreatedPairs,
     "out_of_fold_scores": RewardScores,
     "reward_scores": RewardScores,
+    "response_rewrites": Rewrites,
+    "rewarded_attributes": RewardedAttributes,
     "held_out_losses": HeldOutLosses,
     "difficulty_scores": DifficultyScores,
     "selected_pairs": TreatedPairs,
@@ -150,6 +155,7 @@ class Chain:
         scores = {"difficulty_scores": made["difficulty_scores"]}
         made |= outputs(select(**untreated, **scores, **training, difficulty=DIFFICULTY))
         made |= self.scored(pairs, untreated | training, model)
+        made |= self.audited(pairs, made, {"baseline_reward_model": model, **self.saved})
         made["reward_augmented_pairs"] = reward_augmented_pairs(
             **untreated, reward_scores=made["reward_scores"], **training, augmentation=AUGMENTATION
         )
@@ -192,6 +198,26 @@ class Chain:
         )  # fmt: skip
         return made
 
+    def audited(self, pairs: pl.DataFrame, made: dict[str, Any], models: dict[str, Path]) -> dict[str, Any]:
+        """What the benchmark and the audit of the rewards make."""
+        (self.folder / "benchmarks").mkdir()
+        (self.folder / "rewrites.jsonl").touch()
+        benchmark = RewardBenchmarkParams(
+            rewards=["baseline", "discriminative", "generative"], path=str(self.folder / "benchmarks"),
+            bootstrap=2000, bins=5, seed=0,
+        )  # fmt: skip
+        audit = RewardAuditParams(
+            rewards=["baseline", "generative"], attributes=["exclamation", "vowel_first"], responses=12, endpoint=None,
+            answers=str(self.folder / "answers.sqlite"), rewrites_file=str(self.folder / "rewrites.jsonl"), seed=0,
+        )  # fmt: skip
+        how = {"reward": self.reward, "training": self.training, "reward_models": self.reward_models}
+        found = outputs(
+            measure_rewards(made["reward_scores"], pairs.lazy(), **models, **how, reward_benchmark=benchmark)
+        )
+        sides = pairs.lazy().with_columns(response_a="chosen", response_b="rejected")
+        found["response_rewrites"] = response_rewrites(sides, reward_audit=audit)
+        return found | outputs(audit_rewards(found["response_rewrites"], **models, **how, reward_audit=audit))
+
 
 def random_reward_model(folder: Path) -> None:
     width, rng = 384 + len(FEATURES), np.random.default_rng(0)
@@ -232,6 +258,12 @@ def test_the_stages_agree_on_what_was_compared(studied: tuple[Path, dict[str, An
     folder, made = studied
     found = tables(made)
     assert made["readable"]["not_studied"] is None
+    assert made["reward_benchmark"]["own_pairs"]["pairs"] == 8
+    assert set(made["reward_benchmark"]["own_pairs"]["rewards"]) == {"baseline", "discriminative", "generative"}
+    effects = made["reward_audit_summary"]
+    known = {(row["reward"], row["attribute"]) for row in effects["attributes"]}
+    assert known <= {("baseline", "exclamation"), ("baseline", "vowel_first")}
+    assert len(known) + len(effects["not_identified"]) == 4
     assert made["ranking"]["pairs"] == found["difficulty_scores"].height == 24
     assert made["selection"]["share"] == 0.5
     assert found["selected_pairs"]["kept"].sum() == 12
@@ -255,6 +287,8 @@ def test_pairs_that_cannot_be_read_lead_to_empty_tables_and_a_reason(not_studied
     TreatedPairs.validate(untreated)
     assert dict(untreated["reason"].value_counts().rows()) == {"unknown_words": 12}
     assert not untreated["kept"].any()
+    assert len(found.pop("response_rewrites")) == 24
+    assert len(found.pop("rewarded_attributes")) == 4
     assert dict(found.pop("reward_scores")["reward"].value_counts().rows()) == {"baseline": 12}
     assert "0 labelled pairs can be read by the start policy" in made["reward_models_fit"]["not_fitted"]
     assert {name: len(table) for name, table in found.items()} == dict.fromkeys(found, 0)
@@ -267,7 +301,10 @@ def test_pairs_that_cannot_be_read_lead_to_empty_tables_and_a_reason(not_studied
     assert made["policy_comparison"] == {"not_measured": reason}
 
 
-@pytest.mark.parametrize("name", ["accuracy_by_share", "treatment_differences", "goal_control"])
+PLOTS = ["accuracy_by_share", "treatment_differences", "goal_control", "reward_accuracy", "attribute_effects"]
+
+
+@pytest.mark.parametrize("name", PLOTS)
 def test_charts_are_drawn_whether_or_not_there_is_something_to_show(
     studied: tuple[Path, dict[str, Any]], not_studied: tuple[Path, dict[str, Any]], name: str
 ) -> None:
