@@ -301,7 +301,7 @@ def test_pairs_that_cannot_be_read_lead_to_empty_tables_and_a_reason(not_studied
     assert made["policy_comparison"] == {"not_measured": reason}
 
 
-PLOTS = ["accuracy_by_share", "treatment_differences", "goal_control", "reward_accuracy", "attribute_effects"]
+PLOTS = ["accuracy_by_share", "treatment_differences", "goal_control", "attribute_effects"]
 
 
 @pytest.mark.parametrize("name", PLOTS)

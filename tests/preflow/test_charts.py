@@ -153,3 +153,12 @@ def test_what_was_not_measured_is_said_in_place_of_the_picture():
         assert "no policy was trained" in charts.to_svg(drawn({"not_measured": "no policy was trained"}))
         assert ">no " in charts.to_svg(drawn(comparison()))
     assert "no pair was ranked" in charts.to_svg(charts.accuracy_by_share({"share": None, "curve": []}))
+
+
+def test_rewards_without_an_accuracy_are_left_out_and_none_is_said():
+    interval = {"estimate": 0.7, "low": 0.6, "high": 0.8}
+    own = {"rewards": {"baseline": {"accuracy": interval}, "mute": {"accuracy": None}}}
+    drawn = charts.to_svg(charts.reward_accuracy(own))
+    assert "baseline" in drawn
+    assert "mute" not in drawn
+    assert "no reward read enough" in charts.to_svg(charts.reward_accuracy({"rewards": {"mute": {"accuracy": None}}}))
