@@ -19,7 +19,8 @@ run: $(READY) ## refine what params.yaml names, and say where the report is
 	dvc repro
 	@echo; echo "The report: $(CURDIR)/reports/report.html"
 
-# Parts of the whole that share no stage once those before them are done, so that two can run side by side.
+# Parts of the whole that can run side by side: the first two share no stage; the next two name theirs, because two runs of
+# DVC that look at one stage at the same time fail. What a list lacks the last `dvc repro` makes.
 pairs: $(READY)
 	dvc --wait-for-lock repro score_difficulty pluralistic_pairs reward_augmented_pairs
 
@@ -27,10 +28,10 @@ studies: $(READY)
 	dvc --wait-for-lock repro measure_concepts report_hacking
 
 treatments: $(READY)
-	dvc --wait-for-lock repro compare
+	dvc --wait-for-lock repro --single-item select treated_pairs treatment_grid judge compare
 
 triage: $(READY)
-	dvc --wait-for-lock repro sort_out judge_audit training_data measure_rewards audit_rewards
+	dvc --wait-for-lock repro --single-item explain fit_distribution sort_out judge_audit training_data measure_rewards audit_rewards
 
 test: $(READY) ## the whole test suite
 	python -m pytest -n 2 -q

@@ -51,9 +51,8 @@ def main(source: Path) -> None:
         kinds = attributes_of(ATTRIBUTES, responses["original"].to_list()).values()
         table = pl.concat(rewrites(responses, kind, by_program(kind)) for kind in kinds)
         found = audited(table, {"baseline": scorer})
-    typer.echo(
-        "| attribute | responses with, without | pays (RATE) | in sd | naive | one rewrite | band |\n|---|---|---|---|---|---|---|"
-    )
+    columns = ("attribute", "responses with, without", "pays (RATE)", "in sd", "naive", "one rewrite", "band")
+    typer.echo(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for row in found.to_dicts():
         if not row["identified"]:
             typer.echo(f"| {row['attribute']} | {row['n1']}, {row['n0']} | {row['reason']} | | | | |")
