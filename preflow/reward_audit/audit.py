@@ -14,6 +14,7 @@ from preflow.reward_audit.schemas import RewardedAttributes
 from preflow.reward_models.scorer import Scorer
 
 VERSIONS = ("original", "rewrite", "double")
+LEAST_UNIT = 1e-6  # a reward that only compares gives every original, beside itself, the same
 BY_LENGTH = "length"
 """The attribute of which the effect per doubling is told."""
 
@@ -65,7 +66,7 @@ def _audited(reward: str, scorer: Scorer, attribute: str, rows: pl.DataFrame) ->
         "att": found.att.estimate,
         "atu": found.atu.estimate,
         **_interval("ate", found.ate),
-        "ate_in_sd": found.ate.estimate / found.unit if found.unit else None,
+        "ate_in_sd": found.ate.estimate / found.unit if found.unit > LEAST_UNIT else None,
         "naive": found.naive.estimate,
         "single": found.single.estimate,
         **(_interval("per_doubling", slope) if slope else {}),

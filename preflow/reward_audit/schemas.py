@@ -50,7 +50,9 @@ class RewardedAttributes(dy.Schema):
     att = _effect("ATT: effect on responses that have it")[""]
     atu = _effect("ATU: effect on responses that have it not")[""]
     ate, ate_low, ate_high = _effect("ATE: effect on all").values()
-    ate_in_sd = dy.Float64(nullable=True, description="ATE over the standard deviation of the original rewards.")
+    ate_in_sd = dy.Float64(
+        nullable=True, description="ATE over the standard deviation of the original rewards; null where they are equal."
+    )
     naive = dy.Float64(nullable=True, description="Rewards with less without: confounded.")
     single = dy.Float64(nullable=True, description="Originals beside one rewrite: confounded by rewriting.")
     per_doubling, per_doubling_low, per_doubling_high = _effect("Effect per doubling of the length").values()
