@@ -25,13 +25,14 @@ pairs: $(READY)
 	dvc --wait-for-lock repro score_difficulty pluralistic_pairs reward_augmented_pairs
 
 studies: $(READY)
-	dvc --wait-for-lock repro measure_concepts report_hacking
+	dvc --wait-for-lock repro measure_concepts doubt_concept_labels report_hacking
 
 treatments: $(READY)
 	dvc --wait-for-lock repro --single-item select treated_pairs treatment_grid judge compare
 
 triage: $(READY)
-	dvc --wait-for-lock repro --single-item explain fit_distribution sort_out judge_audit training_data measure_rewards audit_rewards
+	dvc --wait-for-lock repro --single-item explain fit_distribution sort_out judge_audit training_data measure_rewards response_rewrites \
+	    audit_rewards
 
 test: $(READY) ## the whole test suite
 	python -m pytest -n 2 -q
