@@ -63,13 +63,15 @@ def judge(
     """Every response of every policy, judged."""
     from preflow.comparison.judges import endpoint_verdicts, judged_responses
 
-    saved = {
-        "baseline": baseline_reward_model,
-        "discriminative": discriminative_reward_model,
-        "generative": generative_reward_model,
-    }
-    scorer = reward_models.scorer(comparison.reward, saved[comparison.reward], reward, training)
-    judged = judged_responses(policy_responses.collect(), scorer)
+    scorers = reward_models.scorers(
+        [comparison.reward],
+        reward,
+        training,
+        baseline=baseline_reward_model,
+        discriminative=discriminative_reward_model,
+        generative=generative_reward_model,
+    )
+    judged = judged_responses(policy_responses.collect(), scorers[comparison.reward])
     asked = comparison.endpoint
     verdicts = endpoint_verdicts(judged, endpoint=asked.endpoint() if asked else None, answers=Path(comparison.answers))
     yield dg.Output(judged.lazy(), "judged_responses")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import dagster as dg
 import polars as pl
@@ -15,9 +15,6 @@ from assets.reward_models import RewardModelsParams, RewardName
 from assets.training import TrainingParams
 from preflow.params import Params, ProjectPath
 from preflow.reward_audit.schemas import RewardedAttributes, Rewrites
-
-if TYPE_CHECKING:
-    from preflow.reward_models.scorer import Scorer
 
 
 class RewardAuditParams(Params):
@@ -102,14 +99,14 @@ def audit_rewards(
     from preflow.reward_audit.audit import audited
     from preflow.reward_audit.summary import audit_summary
 
-    saved = {
-        "baseline": baseline_reward_model,
-        "discriminative": discriminative_reward_model,
-        "generative": generative_reward_model,
-    }
-    scorers: dict[str, Scorer] = {
-        name: reward_models.scorer(name, saved[name], reward, training) for name in reward_audit.rewards
-    }
+    scorers = reward_models.scorers(
+        reward_audit.rewards,
+        reward,
+        training,
+        baseline=baseline_reward_model,
+        discriminative=discriminative_reward_model,
+        generative=generative_reward_model,
+    )
     found = audited(response_rewrites.collect(), scorers)
     yield dg.Output(found.lazy(), "rewarded_attributes")
     yield dg.Output(audit_summary(found), "reward_audit_summary")

@@ -1,6 +1,6 @@
 """How good the rewards are: on held-out pairs of one's own, and on published benchmarks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,18 +68,20 @@ def measure_rewards(
     from preflow.reward_benchmark.own_pairs import compare_rewards
     from preflow.reward_benchmark.scoring import published_scores
 
-    saved = {
-        "baseline": baseline_reward_model,
-        "discriminative": discriminative_reward_model,
-        "generative": generative_reward_model,
-    }
     names, how = reward_benchmark.rewards, {"rounds": reward_benchmark.bootstrap, "seed": reward_benchmark.seed}
     test = preference_pairs.filter(pl.col("split") == "test").collect()
     own = compare_rewards(reward_scores.collect(), test, names, bins=reward_benchmark.bins, **how)
 
-    def opened(name: RewardName) -> "Scorer":
-        return reward_models.scorer(name, saved[name], reward, training)
+    def opened() -> "Mapping[str, Scorer]":
+        return reward_models.scorers(
+            names,
+            reward,
+            training,
+            baseline=baseline_reward_model,
+            discriminative=discriminative_reward_model,
+            generative=generative_reward_model,
+        )
 
-    published = published_scores(Path(reward_benchmark.path), names, opened, **how)
+    published = published_scores(Path(reward_benchmark.path), opened, **how)
     yield dg.Output({"own_pairs": own, "published": published}, "reward_benchmark")
     yield dg.Output(reward_accuracy(own), "reward_accuracy")

@@ -1,6 +1,6 @@
 """Rewards on a language model, and what every reward gives every response."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -104,14 +104,16 @@ class RewardModelsParams(Params):
             seed=self.seed,
         )
 
-    def scorer(self, name: RewardName, folder: Path, reward: RewardParams, training: TrainingParams) -> "Scorer":
-        """The reward saved in `folder`."""
+    def scorers(
+        self, names: Sequence[RewardName], reward: RewardParams, training: TrainingParams, **saved: Path
+    ) -> dict[str, "Scorer"]:
+        """The rewards of these names; `saved` has the folder of each under its name."""
         import torch
 
         from preflow.policies.recipe import Recipe
         from preflow.reward_models.registry import Reading, open_reward
 
-        torch.set_num_threads(reward.threads if name == "baseline" else training.threads)
+        torch.set_num_threads(reward.threads if list(names) == ["baseline"] else training.threads)
         reading = Reading(
             recipe=Recipe(**training.recipe.model_dump()),
             judge_tokens=self.generative.max_tokens,
@@ -120,7 +122,7 @@ class RewardModelsParams(Params):
             max_tokens=reward.max_tokens,
             embeddings=Path(reward.store),
         )
-        return open_reward(name, folder, reading)
+        return {name: open_reward(name, saved[name], reading) for name in names}
 
 
 @dg.multi_asset(
@@ -185,14 +187,14 @@ def reward_scores(
     from preflow.reward_models.scores import held_out_scores, out_of_fold
     from preflow.reward_models.scores import reward_scores as scored
 
-    saved = {
-        "baseline": baseline_reward_model,
-        "discriminative": discriminative_reward_model,
-        "generative": generative_reward_model,
-    }
-    scorers: dict[str, Scorer] = {
-        name: reward_models.scorer(name, saved[name], reward, training) for name in reward_models.used
-    }
+    scorers = reward_models.scorers(
+        reward_models.used,
+        reward,
+        training,
+        baseline=baseline_reward_model,
+        discriminative=discriminative_reward_model,
+        generative=generative_reward_model,
+    )
     scores = scored(comparisons.sort("pair_id").collect(), scorers)
     unseen = [
         out_of_fold(reward_predictions, preference_pairs, reward="baseline"),

@@ -1,8 +1,8 @@
 """Rewards asked about the items of published benchmarks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,20 +11,18 @@ from preflow.reward_benchmark.official import official_scores
 from preflow.reward_benchmark.published import read_benchmarks
 from preflow.reward_models.scorer import Scorer
 
-Name = TypeVar("Name", bound=str)
-
 
 def published_scores(
-    folder: Path, names: Sequence[Name], opened: Callable[[Name], Scorer], *, rounds: int, seed: int
+    folder: Path, scorers: Callable[[], Mapping[str, Scorer]], *, rounds: int, seed: int
 ) -> dict[str, Any]:
     """`official_scores` of each reward on the files of a folder, and the rows that were refused; none without files.
 
-    A reward is opened only where there is something to ask it.
+    The rewards are opened only where there is something to ask them.
     """
     items, refused = read_benchmarks(folder)
     if items.is_empty():
         return {"refused": refused, "rewards": {}}
-    margins = {name: item_margins(opened(name), items) for name in names}
+    margins = {name: item_margins(scorer, items) for name, scorer in scorers().items()}
     return {
         "refused": refused,
         "rewards": {name: official_scores(items, found, rounds=rounds, seed=seed) for name, found in margins.items()},

@@ -4,9 +4,10 @@ import polars as pl
 import pytest
 
 from preflow.reward_audit.attributes import exclaimed, hedged, listed, longer_than, misspelt, vowel_first
-from preflow.reward_audit.rewrites import Wording, by_endpoint, by_program, responses_of, rewrites
+from preflow.reward_audit.rewrites import Wording, by_endpoint, by_model, by_program, responses_of, rewrites
 from preflow.reward_audit.schemas import Rewrites
 from tests.preflow.endpoint.server import endpoint, served
+from tests.preflow.policies.conftest import taught
 
 WORDS = {"water", "boils", "slowly", "today"}
 TEXT = "Water boils slowly. It is warm today. I like tea."
@@ -100,3 +101,17 @@ def test_a_language_model_rewrites_and_what_it_leaves_undone_is_no_rewrite(tmp_p
         assert {"excited" in request["messages"][1]["content"] for request in requests} == {True, False}
         rewrites(responses, attribute, rewriter)
         assert len(requests) == 3
+
+
+def test_a_model_at_hand_rewrites_the_same_from_the_same_seed():
+    """A policy of the world does not know the words of the task; what it says does not reach the target."""
+    attribute = exclaimed()
+    responses = responses_of(comparison("a b c .", "d e f ."), most=9, seed=0)
+    limits = {"max_prompt_tokens": 400, "max_new_tokens": 8}
+    said = [
+        by_model(Wording("excited", "calm"), taught(), **limits, seed=seed)(responses["original"].to_list(), True)
+        for seed in (0, 0, 1)
+    ]
+    assert said[0] == said[1] != said[2]
+    found = rewrites(responses, attribute, by_model(Wording("excited", "calm"), taught(), **limits, seed=0))
+    assert set(found["outcome"]) == {"no_rewrite"}

@@ -156,14 +156,14 @@ def test_a_scorer_meets_the_items_and_what_it_cannot_read_is_counted(tmp_path):
             return None
 
     write(tmp_path, "a.jsonl", [reward_bench(i, "hep-go") for i in range(3)])
-    (scores,) = published_scores(tmp_path, ["length"], lambda _: Length(), **HOW)["rewards"]["length"].values()
+    (scores,) = published_scores(tmp_path, lambda: {"length": Length()}, **HOW)["rewards"]["length"].values()
     assert (scores["n"], scores["not_read"], scores["overall"]) == (2, 1, 1.0)
 
-    def never(_):
+    def never():
         raise AssertionError
 
     (tmp_path / "none").mkdir()
-    assert published_scores(tmp_path / "none", ["length"], never, **HOW) == {"refused": [], "rewards": {}}
+    assert published_scores(tmp_path / "none", never, **HOW) == {"refused": [], "rewards": {}}
 
 
 def test_neither_order_nor_chunks_change_a_score(style):
