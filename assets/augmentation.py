@@ -10,6 +10,7 @@ from pydantic import Field
 
 from assets.training import TrainingParams
 from preflow.params import Params
+from preflow.reward_models.schemas import RewardName
 from preflow.treatments.goals import GoalText
 from preflow.treatments.schemas import TreatedPairs, kept_rows
 
@@ -28,9 +29,7 @@ class ScaleParams(Params):
 class AugmentationParams(Params):
     """Section `augmentation`: which scores a prompt asks for, and in which words."""
 
-    attributes: dict[str, Literal["source", "implicit", "baseline", "discriminative", "generative"]] = Field(
-        min_length=1
-    )
+    attributes: dict[str, Literal["source", "implicit"] | RewardName] = Field(min_length=1)
     """Where each score comes from, by its name in the prompt: source (the data), implicit (a policy), or a reward."""
     scale: ScaleParams
     """The scale to which scores of models are mapped."""

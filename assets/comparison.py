@@ -11,10 +11,11 @@ from pydantic import Field
 
 from assets.endpoint import EndpointParams
 from assets.reward import RewardParams
-from assets.reward_models import RewardModelsParams, RewardName
+from assets.reward_models import RewardModelsParams
 from assets.training import TrainingParams
 from preflow.comparison.schemas import EndpointVerdicts, JudgedResponses
 from preflow.params import Params, ProjectPath
+from preflow.reward_models.schemas import RewardName
 
 
 class ComparisonParams(Params):

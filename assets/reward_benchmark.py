@@ -9,9 +9,10 @@ import polars as pl
 from pydantic import Field
 
 from assets.reward import RewardParams
-from assets.reward_models import RewardModelsParams, RewardName
+from assets.reward_models import RewardModelsParams
 from assets.training import TrainingParams
 from preflow.params import Params, ProjectPath
+from preflow.reward_models.schemas import RewardName
 
 if TYPE_CHECKING:
     from preflow.reward_models.scorer import Scorer

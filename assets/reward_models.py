@@ -12,13 +12,11 @@ from pydantic import Field
 from assets.reward import RewardParams
 from assets.training import TrainingParams
 from preflow.params import Params, ProjectPath
-from preflow.reward_models.schemas import RewardScores
+from preflow.reward_models.schemas import RewardName, RewardScores
 
 if TYPE_CHECKING:
     from preflow.reward_models.fitting import Settings
     from preflow.reward_models.scorer import Scorer
-
-RewardName = Literal["baseline", "discriminative", "generative"]
 
 
 class TuningParams(Params):

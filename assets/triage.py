@@ -8,8 +8,8 @@ from dagster import MetadataValue as Meta
 from pydantic import Field
 
 from assets.divergence import DivergenceParams
-from assets.reward_models import RewardName
 from preflow.params import Params
+from preflow.reward_models.schemas import RewardName
 from preflow.treatments.schemas import TreatedPairs
 from preflow.triage.queue import ReviewQueue
 from preflow.triage.schemas import GroupPreferences, Triage

@@ -1,8 +1,13 @@
-"""The table of reward scores; apart from its code, so that knowing it needs no torch."""
+"""Names of rewards and the table of their scores; apart from their code, so that knowing them needs no torch."""
+
+from typing import Literal
 
 import dataframely as dy
 
 from preflow.schemas import pair_id_column
+
+RewardName = Literal["baseline", "discriminative", "generative"]
+"""Every reward by the name that params give it; `preflow.reward_models.registry` opens them."""
 
 
 class RewardScores(dy.Schema):
