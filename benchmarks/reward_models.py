@@ -3,7 +3,7 @@
 A linear head on sentence embeddings, a Bradley-Terry head on a language model, and the same language model as a judge,
 with and without its first stage on pairs without labels. The language model is the first layers of
 SmolLM2-135M-Instruct. All see the same labelled pairs (100, 300, 1,000, drawn from the train split), and are measured
-on the same test pairs of other prompts. Finished runs are kept in FOLDER; prints the tables of docs/reward_benchmark.md.
+on the same test pairs of other prompts. Finished runs are kept in FOLDER; prints tables of docs/reward_benchmark.md.
 """
 
 import json
