@@ -102,8 +102,8 @@ def test_a_share_of_four_fifths_trains_as_label_smoothing_of_one_fifth_does(exam
 def test_pairs_with_even_votes_get_no_margin_and_agreed_ones_a_large_one(examples):
     even = train(make_model(0), shared(examples, 0.5), DPO, **SETTINGS).history[-1]["margin"]
     agreed = train(make_model(0), shared(examples, 1.0), DPO, **SETTINGS).history[-1]["margin"]
-    assert abs(even) < 0.05
     assert agreed > 1
+    assert abs(even) < 0.2 * agreed
     mixed = train(make_model(0), shared(examples, 0.5, 1.0), DPO, **SETTINGS | {"steps": 40}).model
     learned = summed(mixed, [x.chosen for x in examples]) - summed(mixed, [x.rejected for x in examples])
     margin = learned - [x.reference[0] - x.reference[1] for x in examples]
