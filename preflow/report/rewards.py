@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from preflow.charts import attribute_effects
-from preflow.report.blocks import NOTHING, Block, Cell, Figure, Section, Table, Text, interval, number, p_value, percent
+from preflow.report.blocks import NOTHING, Block, Cell, Figure, Section, Table, interval, number, p_value, percent
 from preflow.reward_audit.summary import paid_per_doubling
 
 Record = Mapping[str, Any]
@@ -125,6 +125,8 @@ def _effects(audit: pl.DataFrame) -> Table:
 
 
 def _unknown(audit: pl.DataFrame) -> list[Block]:
-    unknown = audit.filter(~pl.col("identified"))
-    told = [f"{row['reward']}, {row['attribute'].replace('_', ' ')}: {row['reason']}" for row in unknown.to_dicts()]
-    return [Text("Not identified. " + "; ".join(told) + ".")] if told else []
+    rows = [
+        [row["reward"], row["attribute"].replace("_", " "), row["reason"]]
+        for row in audit.filter(~pl.col("identified")).sort("reward", "attribute").to_dicts()
+    ]
+    return [Table(["reward", "attribute", "why"], rows, "Effects that are not identified.")] if rows else []

@@ -53,6 +53,11 @@ def _audited(reward: str, scorer: Scorer, attribute: str, rows: pl.DataFrame) ->
         "not_scored": int((~read).sum()),
         "asymmetric": [],
     }
+    if not read.any():
+        what = (
+            "no response has both rewrites" if not len(read) else f"it can read none of {len(read)} rewritten responses"
+        )
+        return record | {"identified": False, "reason": what}
     try:
         found = effects(ready["has"].to_list(), *rewards)
     except NotIdentified as reason:

@@ -19,5 +19,5 @@ def audit_summary(found: pl.DataFrame) -> dict[str, Any]:
 
 def paid_per_doubling(row: dict[str, Any]) -> str:
     """As in "pays +0.31 [+0.22, +0.40] per doubling of length"."""
-    low, high = row["per_doubling_low"], row["per_doubling_high"]
-    return f"pays {row['per_doubling']:+.2f} [{low:+.2f}, {high:+.2f}] per doubling of length"
+    value, low, high = (round(row[f"per_doubling{end}"], 2) + 0.0 for end in ("", "_low", "_high"))  # + 0.0: no -0.00
+    return f"pays {value:+.2f} [{low:+.2f}, {high:+.2f}] per doubling of length"

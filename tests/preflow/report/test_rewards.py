@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from preflow.report.blocks import MINUS, NOTHING, Table, Text
+from preflow.report.blocks import MINUS, NOTHING, Table
 from preflow.report.rewards import rewards
 from preflow.reward_audit.schemas import RewardedAttributes
 
@@ -56,7 +56,7 @@ def test_the_finding_says_what_length_earns(section):
 
 
 def test_every_figure_is_there_and_what_is_missing_is_named(section):
-    accuracies, differences, published, effects = [block for block in section.blocks if isinstance(block, Table)]
+    accuracies, differences, published, effects, unknown = [b for b in section.blocks if isinstance(b, Table)]
     assert accuracies.rows[0][:4] == ["baseline", 90, "0.620 [0.550, 0.690]", "0.031"]
     assert accuracies.rows[1][4] == "80.0%"
     assert set(accuracies.rows[2][2:]) == {NOTHING}
@@ -64,8 +64,7 @@ def test_every_figure_is_there_and_what_is_missing_is_named(section):
     assert published.rows == [["rm bench", "baseline", 9, "0.667", 0]]
     assert "1 rows of their files were refused" in published.caption
     assert effects.rows == [["baseline", "length", 120, "0.300 [0.200, 0.400]", "0.90", "0.50", "0.07 (log_links)"]]
-    (told,) = [block.text for block in section.blocks if isinstance(block, Text)]
-    assert told == "Not identified. mute, length: 0 <b>have</b> it."
+    assert unknown.rows == [["mute", "length", "0 <b>have</b> it"]]
 
 
 def test_nothing_measured_and_nothing_audited():

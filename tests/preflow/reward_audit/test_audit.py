@@ -70,7 +70,7 @@ def test_a_reward_that_reads_nothing_is_not_identified(real):
     assert found["ate"].null_count() == len(found) == 2
     assert (found["not_scored"] == found["not_scored"].max()).all()
     assert found["not_scored"][0] > 120
-    assert "0 responses have the attribute and 0 do not" in found["reason"][0]
+    assert "it can read none of" in found["reason"][0]
 
 
 def prompt():
