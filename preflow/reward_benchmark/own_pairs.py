@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import polars as pl
 from scipy.special import expit
 from scipy.stats import linregress
-from statsmodels.stats.multitest import multipletests
 
-from preflow.evaluation import bootstrap_interval, correctness, expected_calibration_error, mcnemar, paired_bootstrap
+from preflow.evaluation import bootstrap_interval, correctness, expected_calibration_error
 from preflow.reward.features import response_features
+from preflow.reward_benchmark.subsets import MIN_PAIRS, accuracy_by_subset, differences, with_holm
 from preflow.reward_models.scores import scored_pairs
-
-MIN_PAIRS = 10  # below, an interval says nothing
 
 
 def compare_rewards(
@@ -38,7 +35,8 @@ def compare_rewards(
     return {
         "pairs": len(table),
         "rewards": {name: _one(name, margins[name], scores, table, bins=bins, **how) for name in rewards},
-        "differences": _differences(margins, table, **how),
+        "by_source": accuracy_by_subset(table, margins, "source", **how),
+        "differences": with_holm(differences(margins, table["prompt_group"].to_numpy(), **how)),
     }
 
 
@@ -63,23 +61,12 @@ def _one(
     outcome = np.where(probability >= 0.5, share, 1 - share)
     return record | {
         "accuracy": asdict(bootstrap_interval(right, groups, rounds=rounds, seed=seed)),
-        "by_source": _by_source(right, rows, rounds=rounds, seed=seed),
         "ece": expected_calibration_error(confident, outcome, bins=bins)[0],
         "order_consistency": _consistency(scores, rows, name),
         "leanings": {
             leaning: _leaning(margin, right, difference) for leaning, difference in _differences_of_texts(rows).items()
         },
     }
-
-
-def _by_source(right: np.ndarray, rows: pl.DataFrame, *, rounds: int, seed: int) -> dict[str, Any]:
-    found = {}
-    for source in rows["source"].unique().sort():
-        of = (rows["source"] == source).to_numpy()
-        if of.sum() >= MIN_PAIRS:
-            interval = bootstrap_interval(right[of], rows["prompt_group"].to_numpy()[of], rounds=rounds, seed=seed)
-            found[source] = {"n": int(of.sum()), **asdict(interval)}
-    return found
 
 
 def _consistency(scores: pl.DataFrame, rows: pl.DataFrame, name: str) -> float | None:
@@ -105,9 +92,10 @@ def _differences_of_texts(rows: pl.DataFrame) -> dict[str, np.ndarray]:
 def _leaning(margin: np.ndarray, right: np.ndarray, difference: np.ndarray) -> dict[str, Any]:
     """Whether a reward goes after a property: how often it names the side with more of it, and the slope of its margin.
 
-    `when_right` and `when_wrong` split the first by whether it named the labelled side.
+    `when_right` and `when_wrong` split the first by whether it named the labelled side; a tie names none and is not in
+    `n`.
     """
-    apart = difference != 0
+    apart = (difference != 0) & (margin != 0)
     if apart.sum() < MIN_PAIRS or np.ptp(difference) == 0:
         return {"n": int(apart.sum()), "more": None}
     more = ((margin > 0) == (difference > 0))[apart]
@@ -121,20 +109,3 @@ def _leaning(margin: np.ndarray, right: np.ndarray, difference: np.ndarray) -> d
         "when_wrong": float(more[~was_right].mean()) if (~was_right).any() else None,
         "slope": {"estimate": float(fit.slope), "low": float(fit.slope - half), "high": float(fit.slope + half)},
     }
-
-
-def _differences(
-    margins: dict[str, np.ndarray], table: pl.DataFrame, *, rounds: int, seed: int
-) -> list[dict[str, Any]]:
-    """Accuracy of the first of two rewards less that of the second; p-values by McNemar, Holm's correction over all."""
-    found = []
-    for one, other in combinations(margins, 2):
-        both = np.isfinite(margins[one]) & np.isfinite(margins[other])
-        if both.sum() < MIN_PAIRS:
-            continue
-        first, second = (correctness(margins[name][both]) for name in (one, other))
-        groups = table["prompt_group"].to_numpy()[both]
-        difference = asdict(paired_bootstrap(first, second, groups, rounds=rounds, seed=seed))
-        found.append({"first": one, "second": other, "n": int(both.sum()), **difference, **mcnemar(first, second)})
-    corrected = multipletests([row["p_value"] for row in found], method="holm")[1] if found else []
-    return [row | {"p_value": float(p)} for row, p in zip(found, corrected, strict=True)]

@@ -22,7 +22,7 @@ UNREAD = {"read": 2, "ties": 0, "accuracy": None}
 
 
 def benchmark():
-    one = {"read": 90, "ties": 1, "accuracy": ACCURACY, "by_source": {}, "ece": 0.031, "leanings": LEANINGS}
+    one = {"read": 90, "ties": 1, "accuracy": ACCURACY, "ece": 0.031, "leanings": LEANINGS}
     both = {"first": "baseline", "second": "judge", "n": 90, "only_first": 9, "only_second": 4, "p_value": 0.27}
     difference = both | {"estimate": 0.05, "low": -0.01, "high": 0.11, "unit": "cluster"}
     kinds = {"baseline": one | {"order_consistency": None}, "judge": one | {"order_consistency": 0.8}, "mute": UNREAD}

@@ -49,7 +49,7 @@ def test_accuracy_ties_and_what_was_read(found):
     assert by["right"]["accuracy"]["estimate"] == 1.0
     assert by["long"]["accuracy"]["estimate"] == pytest.approx(17 / 50)
     assert (by["judge"]["ties"], by["judge"]["accuracy"]["estimate"]) == (30, 0.75)
-    assert by["right"]["by_source"]["test"]["n"] == N
+    assert found["by_source"]["subsets"]["test"]["accuracy"]["right"]["n"] == N
 
 
 def test_a_judge_that_depends_on_the_order_is_seen(found):
@@ -87,3 +87,9 @@ def test_too_few_pairs_have_no_accuracy():
     few = compare_rewards(scores, pairs[:5], ["right", "long"], rounds=2000, bins=5, seed=0)
     assert {name: one["accuracy"] for name, one in few["rewards"].items()} == {"right": None, "long": None}
     assert few["differences"] == []
+
+
+def test_a_tie_leans_to_neither_side(found):
+    judge, right = (found["rewards"][name]["leanings"]["length"] for name in ("judge", "right"))
+    assert (right["n"], judge["n"]) == (N, N - found["rewards"]["judge"]["ties"])
+    assert judge["more"] == pytest.approx(10 / 30)

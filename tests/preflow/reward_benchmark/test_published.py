@@ -1,112 +1,11 @@
-"""Files of the exact published shape, made here, and what their authors' arithmetic makes of them."""
+"""Files of the exact published shape, made here: what is read, and what is refused with its place and reason."""
 
-import json
-
-import numpy as np
 import polars as pl
 import pytest
 
-from preflow.reward_benchmark.official import official_scores
 from preflow.reward_benchmark.published import read_benchmarks
 from preflow.reward_benchmark.schemas import BenchmarkItems
-from preflow.reward_benchmark.scoring import published_scores
-
-HOW = {"rounds": 2000, "seed": 0}
-STYLES = ("short", "a longer text", "# a longer text with marks")
-
-
-def reward_bench(name, subset, **fields):
-    models = {"chosen_model": "x", "rejected_model": "y"}
-    return (
-        {"id": name, "prompt": f"p{name}", "chosen": f"good {name}", "rejected": f"bad {name}", "subset": subset}
-        | models
-        | fields
-    )
-
-
-def rm_bench(name, domain):
-    sides = {side: [f"{side} {name} {style}" for style in STYLES] for side in ("chosen", "rejected")}
-    return {"id": name, "prompt": f"p{name}", "domain": domain, **sides}
-
-
-def judge_bench(name, label, source):
-    sides = {"response_A": f"a {name}", "response_B": f"b {name}"}
-    return {"pair_id": name, "source": source, "question": f"q{name}", "label": label, **sides}
-
-
-def help_steer(prompt, response, helpfulness):
-    others = dict.fromkeys(("correctness", "coherence", "complexity", "verbosity"), 2)
-    return {"prompt": prompt, "response": response, "helpfulness": helpfulness, **others}
-
-
-def write(folder, name, rows):
-    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def margins(items, good):
-    """1 where `good(chosen, rejected, part)`, -1 elsewhere."""
-    columns = items.select("chosen", "rejected", "part").rows()
-    return np.array([1.0 if good(*row) else -1.0 for row in columns])
-
-
-@pytest.fixture
-def style(tmp_path):
-    """RM-Bench in all five domains, and a reward that looks at style alone."""
-    domains = ("chat", "code", "math", "safety-refuse", "safety-response")
-    (tmp_path / "total_dataset.json").write_text(
-        json.dumps([rm_bench(i, domain) for i, domain in enumerate(domains * 3)])
-    )
-    items = read_benchmarks(tmp_path).items
-
-    def level(text):
-        return next(i for i, style in reversed(list(enumerate(STYLES))) if text.endswith(style))
-
-    return items, np.array([float(level(c) - level(r)) for c, r in items.select("chosen", "rejected").rows()])
-
-
-@pytest.mark.claim("gram-10")
-def test_rm_bench_is_averaged_as_its_authors_do(style, record_claim):
-    items, by_style = style
-    assert len(items) == 15 * 9
-
-    def by_difficulty(scores):
-        rows = [subset for group in scores["groups"].values() for subset in group["subsets"]]
-        return {name: {row["accuracy"] for row in rows if row["subset"] == name} for name in ("easy", "normal", "hard")}
-
-    ties = official_scores(items, np.zeros(len(items)), **HOW)["rm_bench"]
-    assert (ties["overall"], ties["ties"]) == (0.0, len(items))
-    only_style = official_scores(items, by_style, **HOW)["rm_bench"]
-    assert by_difficulty(only_style) == {"easy": {1.0}, "normal": {0.0}, "hard": {0.0}}
-    noisy = official_scores(items, np.random.default_rng(0).normal(size=len(items)), **HOW)["rm_bench"]
-    domains = np.mean([group["accuracy"] for group in noisy["groups"].values()])
-    cells = np.array([[row["accuracy"] for row in group["subsets"]] for group in noisy["groups"].values()])
-    assert cells.shape == (4, 3)
-    off = max(abs(noisy["overall"] - domains), abs(noisy["overall"] - cells.mean(axis=0).mean()))
-    assert off <= 1e-12
-    record_claim(f"all ties 0; style alone easy 1, normal 0, hard 0; overall off both means by {off:.0e}")
-
-
-def test_the_two_kinds_of_safety_weigh_alike_whatever_their_number(tmp_path):
-    write(tmp_path, "a.jsonl", [rm_bench(0, "safety-refuse"), *(rm_bench(i, "safety-response") for i in range(1, 5))])
-    items = read_benchmarks(tmp_path).items
-    scores = official_scores(items, margins(items, lambda _c, _r, part: part.endswith("refuse")), **HOW)["rm_bench"]
-    assert scores["overall"] == 0.5
-    assert scores["pooled"]["estimate"] == 0.2
-
-
-def test_reward_bench_weighs_mathematics_as_code(tmp_path):
-    rows = [
-        reward_bench(0, "math-prm"),
-        *(reward_bench(i, "hep-go") for i in range(1, 985)),
-        reward_bench(985, "donotanswer"),
-    ]
-    write(tmp_path, "filtered.jsonl", rows)
-    items = read_benchmarks(tmp_path).items
-    scores = official_scores(items, margins(items, lambda chosen, *_: chosen == "good 0"), **HOW)["reward_bench"]
-    assert scores["groups"]["Reasoning"]["accuracy"] == 0.5
-    assert scores["groups"]["Safety"]["accuracy"] == 0.0
-    assert scores["overall"] == 0.25
-    assert scores["pooled"]["estimate"] == pytest.approx(1 / 986)
+from tests.preflow.reward_benchmark.shapes import help_steer, judge_bench, reward_bench, rm_bench, write
 
 
 def test_judge_bench_and_help_steer(tmp_path):
@@ -140,6 +39,7 @@ def test_bad_rows_are_refused_with_their_place_and_the_rest_is_read(tmp_path):
         file.write("{broken\n")
     read = read_benchmarks(tmp_path)
     assert read.items["item"].to_list() == ["1"]
+    BenchmarkItems.validate(read.items)
     reasons = {row["line"]: row["reason"] for row in read.refused}
     assert sorted(reasons) == list(range(2, 11))
     assert "no-such-subset" in reasons[2]
@@ -147,30 +47,62 @@ def test_bad_rows_are_refused_with_their_place_and_the_rest_is_read(tmp_path):
     assert "9, not a number from 0 to 4" in reasons[7]
 
 
-def test_a_scorer_meets_the_items_and_what_it_cannot_read_is_counted(tmp_path):
-    class Length:
-        def rewards(self, rows):
-            return np.array([np.nan if text == "bad 2" else float(len(text)) for text in rows["response"]])
-
-        def in_both_orders(self, rows):
-            return None
-
-    write(tmp_path, "a.jsonl", [reward_bench(i, "hep-go") for i in range(3)])
-    (scores,) = published_scores(tmp_path, lambda: {"length": Length()}, **HOW)["rewards"]["length"].values()
-    assert (scores["n"], scores["not_read"], scores["overall"]) == (2, 1, 1.0)
-
-    def never():
-        raise AssertionError
-
-    (tmp_path / "none").mkdir()
-    assert published_scores(tmp_path / "none", never, **HOW) == {"refused": [], "rewards": {}}
+def test_fields_of_any_type_are_refused_and_never_stop_the_reading(tmp_path):
+    rows = [
+        reward_bench(1, ["hep-go"]),
+        rm_bench(2, ["chat"]),
+        rm_bench(3, None),
+        judge_bench("x", ["A>B"], "mmlu-pro"),
+        judge_bench("y", "A>B", {"mmlu-pro": 1}),
+        help_steer("p", "one", [4]),
+        help_steer(7, "one", 4),
+    ]
+    write(tmp_path, "mixed.jsonl", rows)
+    read = read_benchmarks(tmp_path)
+    assert read.items.is_empty()
+    assert [row["line"] for row in read.refused] == list(range(1, 8))
+    assert "one of alpacaeval-easy" in read.refused[0]["reason"]
 
 
-def test_neither_order_nor_chunks_change_a_score(style):
-    items, by_style = style
-    order = np.random.default_rng(1).permutation(len(items))
-    whole = official_scores(items, by_style, **HOW)["rm_bench"]
-    turned = official_scores(items[order.tolist()], by_style[order], **HOW)["rm_bench"]
-    assert turned["overall"] == whole["overall"]
-    assert turned["groups"] == whole["groups"]
-    assert pl.concat([items[:7], items[7:]]).equals(items)
+def test_no_row_is_lost_to_another_of_the_same_name(tmp_path):
+    """Ids may be missing, or not be keys: HelpSteer has none, and its files number their lines alike."""
+    write(tmp_path, "train.jsonl", [help_steer("p", "one", 4), help_steer("p", "two", 1)])
+    write(tmp_path, "validation.jsonl", [help_steer("q", "one", 4), help_steer("q", "two", 2)])
+    write(tmp_path, "bench.jsonl", [reward_bench(None, "hep-go", prompt=f"p{i}") for i in range(3)])
+    write(tmp_path, "same.jsonl", [reward_bench(1, "hep-go"), reward_bench(1, "hep-cpp", prompt="another")])
+    read = read_benchmarks(tmp_path)
+    assert read.refused == []
+    counts = dict(read.items.group_by("file").len().rows())
+    assert counts == {"train.jsonl": 1, "validation.jsonl": 1, "bench.jsonl": 3, "same.jsonl": 2}
+    assert read.items.filter(pl.col("file") == "bench.jsonl")["item"].to_list() == ["1", "2", "3"]
+    strength = read.items.filter(pl.col("benchmark") == "help_steer")["strength"].to_list()
+    assert strength == [3.0, 2.0]
+
+
+def test_what_another_file_has_already_said_is_refused_with_both_places(tmp_path):
+    rows = [reward_bench(1, "hep-go"), reward_bench(1, "hep-go"), judge_bench("x", "A>B", "livecodebench")]
+    same = judge_bench("same texts", "A>B", "livecodebench") | {"response_A": "a", "response_B": "a"}
+    write(tmp_path, "filtered.jsonl", [*rows, same])
+    write(tmp_path, "raw.jsonl", [rows[0], reward_bench(2, "hep-go")])
+    read = read_benchmarks(tmp_path)
+    assert read.refused == [{"file": "raw.jsonl", "line": 1, "reason": "repeats line 1 of filtered.jsonl"}]
+    assert len(read.items) == 5, "within a file, repeats and pairs of one text count, as their authors count them"
+
+
+def test_rm_bench_is_told_by_its_responses_and_needs_its_domain(tmp_path):
+    known = rm_bench(1, "code") | {"subset": "humanevalpack"}
+    nameless = {name: value for name, value in known.items() if name != "domain"}
+    write(tmp_path, "a.jsonl", [known, nameless])
+    read = read_benchmarks(tmp_path)
+    assert set(read.items["benchmark"]) == {"rm_bench"}
+    assert "total_dataset.json has it" in read.refused[0]["reason"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "json"])
+def test_reward_bench_is_read_from_every_kind_of_file(tmp_path, ending):
+    table = pl.DataFrame([reward_bench(i, subset) for i, subset in enumerate(("hep-go", "donotanswer", "math-prm"))])
+    path = tmp_path / f"filtered.{ending}"
+    {"parquet": table.write_parquet, "jsonl": table.write_ndjson, "json": table.write_json}[ending](path)
+    read = read_benchmarks(tmp_path)
+    assert read.refused == []
+    assert read.items.select("item", "group").rows() == [("0", "Reasoning"), ("1", "Safety"), ("2", "Reasoning")]
