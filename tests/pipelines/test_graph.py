@@ -2,6 +2,7 @@
 
 import dagster as dg
 import pytest
+from ruamel.yaml import YAML
 
 from pipelines import ROOT, dvcfile
 from pipelines.definitions import build
@@ -82,3 +83,9 @@ def cheat(number_rows: pl.LazyFrame) -> None:
     refused = toy.pipelines("dvc")
     assert refused.returncode != 0
     assert "stage cheat trains and reads number_rows, which is marked as truth" in refused.stderr
+
+
+def test_the_lock_holds_no_stage_that_is_gone(graph: Graph) -> None:
+    locked = YAML(typ="safe").load(ROOT / "dvc.lock")["stages"]
+    assert len(locked) > 20
+    assert locked.keys() <= graph.stages.keys(), "delete the blocks of these stages: DVC keeps them for ever"
