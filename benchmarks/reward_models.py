@@ -122,7 +122,7 @@ def margins(scorer: Scorer, test: pl.DataFrame) -> np.ndarray:
     return np.asarray(np.where(test["chosen_is"] == "a", 1, -1) * (first - second))
 
 
-def measured(path: Path, folder: Path) -> dict[str, Any]:
+def measured(path: Path, folder: Path, budgets: list[int]) -> dict[str, Any]:
     """Margins of every kind and budget on the test pairs of a source."""
     kept = folder / f"{path.name}.json"
     if kept.exists():
@@ -137,7 +137,7 @@ def measured(path: Path, folder: Path) -> dict[str, Any]:
         "groups": given.test["prompt_group"].to_list(), "train": len(given.train), "left_out": given.left_out,
         "margins": {}, "length": margins_of_length(given.test),
     }  # fmt: skip
-    for budget in BUDGETS:
+    for budget in budgets:
         if budget <= len(given.train):
             made = scorers(given, budget, policy, pretrained, folder / path.name)
             found["margins"][str(budget)] = {kind: margins(one, given.test).tolist() for kind, one in made.items()}
@@ -172,12 +172,17 @@ def table(name: str, found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def main(data: Path, folder: Path, sources: list[str] = list(LABELS)) -> None:  # noqa: B006
+def main(
+    data: Path,
+    folder: Path,
+    source: list[str] = list(LABELS),  # noqa: B006
+    budget: list[int] = list(BUDGETS),  # noqa: B006
+) -> None:
     """Fit, measure and print."""
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sources:
-        typer.echo(table(name, measured(data / name, folder)))
+    for name in source:
+        typer.echo(table(name, measured(data / name, folder, budget)))
 
 
 if __name__ == "__main__":
