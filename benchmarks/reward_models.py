@@ -125,23 +125,23 @@ def margins(scorer: Scorer, test: pl.DataFrame) -> np.ndarray:
 def measured(path: Path, folder: Path, budgets: list[int]) -> dict[str, Any]:
     """Margins of every kind and budget on the test pairs of a source."""
     kept = folder / f"{path.name}.json"
-    if kept.exists():
-        return json.loads(kept.read_text())
-    teacher = smollm2_folder(folder)
-    policy = load_policy(first_layers(teacher, folder / "first_layers"), chat_template=None)
+    found: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {"margins": {}}
+    wanted = [budget for budget in budgets if str(budget) not in found["margins"]]
+    if not wanted:
+        return found
+    policy = load_policy(first_layers(smollm2_folder(folder), folder / "first_layers"), chat_template=None)
     policy.model.float()
     given = read(path, policy)
-    unlabelled = given.train[-UNLABELLED:]
-    pretrained = pretrain_on_pairs(policy, JUDGE, unlabelled, RECIPE, seed=SEED)
-    found: dict[str, Any] = {
+    pretrained = pretrain_on_pairs(policy, JUDGE, given.train[-UNLABELLED:], RECIPE, seed=SEED)
+    found |= {
         "groups": given.test["prompt_group"].to_list(), "train": len(given.train), "left_out": given.left_out,
-        "margins": {}, "length": margins_of_length(given.test),
+        "length": margins_of_length(given.test),
     }  # fmt: skip
-    for budget in budgets:
+    for budget in wanted:
         if budget <= len(given.train):
             made = scorers(given, budget, policy, pretrained, folder / path.name)
             found["margins"][str(budget)] = {kind: margins(one, given.test).tolist() for kind, one in made.items()}
-    kept.write_text(json.dumps(found))
+            kept.write_text(json.dumps(found))
     return found
 
 
