@@ -89,12 +89,12 @@ def fit_reward_models(
     """
     sided = _with_sides(labelled)
     judged = _readable(policy, sided, settings.judge, settings.tuning.max_prompt_tokens)
-    texts = _readable(policy, unlabelled, settings.judge, settings.tuning.max_prompt_tokens)
-    counts = {"labelled": len(labelled), "judged": len(judged), "unlabelled": len(texts)}
+    counts = {"labelled": len(labelled), "judged": len(judged)}
     if judged["prompt_group"].n_unique() < settings.folds:
         reason = f"{len(judged)} labelled pairs can be read by the start policy; {settings.folds} folds need more"
         nothing = NotFitted(reason)
         return Fitted(nothing, nothing, RewardScores.create_empty(), {"not_fitted": reason, **counts})
+    texts = _readable(policy, unlabelled, settings.judge, settings.tuning.max_prompt_tokens)
     start = pretrain_on_pairs(policy, settings.judge, texts, settings.pretraining, seed=settings.seed)
     parts = [
         _scored(policy, start, sided.filter(~held), sided.filter(held), settings, store)
@@ -102,7 +102,7 @@ def fit_reward_models(
     ]
     discriminative, generative = _fit(policy, start, sided, settings)
     scores = RewardScores.cast(pl.concat(parts).sort("pair_id", "reward"))
-    return Fitted(discriminative, generative, scores, {"not_fitted": None, **counts})
+    return Fitted(discriminative, generative, scores, {"not_fitted": None, **counts, "unlabelled": len(texts)})
 
 
 def _scored(
